@@ -79,8 +79,8 @@ impl Handle {
         }
     }
 
-    /// This thread's client of `tree` for a call without a limit; `None`: it has none yet, or none at all, or there is a
-    /// limit.
+    /// This thread's client of `tree` for a call without a limit; `None`: it has none yet, or none at all, or there is
+    /// a limit.
     #[inline]
     pub(crate) fn client_without_limit(&self, tree: &Tree) -> Option<Rc<MeteredClient>> {
         if !self.patience.is_endless() {

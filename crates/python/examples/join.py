@@ -40,7 +40,7 @@ def main():
     lines = coast(sys.argv[1] if len(sys.argv) > 1 else REPOSITORY / "data" / "coastlines.csv")
     random = np.random.default_rng(1)
     points = shapely.points(random.uniform(-180, 180, 20_000), random.uniform(-85, 85, 20_000))
-    farwood.geopandas.sindex(lines, f"{POOL}/coast", memory="256 MiB")._pool.close()
+    farwood.geopandas.sindex(lines, f"{POOL}/coast", memory="256 MiB").close()
     with multiprocessing.Pool(4, begin, (lines,)) as processes:
         found = np.concatenate(processes.map(near, np.array_split(points, 16)))
     print(f"{len(found)} of {len(points)} points are at most 2 degrees from a coast")

@@ -47,7 +47,7 @@ impl Column {
                 return Ok(InlineBytes::copy(&number.encode(self.width).map_err(unfit)?));
             }
             Kind::F64 => {
-                let number = self.float(object.extract().map_err(|_| self.wrong("a float", object))?);
+                let number = self.float(self.exact_float(object)?);
                 return Ok(InlineBytes::copy(
                     Encode::<f64>::encode(&number, self.width).map_err(unfit)?.as_ref(),
                 ));
@@ -63,7 +63,17 @@ impl Column {
                 Encode::<Vec<u8>>::encode(bytes, self.width).map(InlineBytes::copy)
             }
         };
-        encoded.map_err(unfit)
+        encoded.map_err(|why| PyValueError::new_err(format!("a {} {why}", self.what)))
+    }
+
+    /// A float, or an integer that a float holds exactly.
+    fn exact_float(&self, object: &Bound<'_, PyAny>) -> PyResult<f64> {
+        let number: f64 = object.extract().map_err(|_| self.wrong("a float", object))?;
+        if object.is_instance_of::<PyInt>() && !object.eq(number)? {
+            let text = format!("{object} does not fit: a float cannot hold it exactly");
+            return Err(PyOverflowError::new_err(text));
+        }
+        Ok(number)
     }
 
     /// As keys, `-0.0` and `0.0` are equal in Python, but their bytes differ.
@@ -77,12 +87,14 @@ impl Column {
             if !object.is_instance_of::<PyInt>() {
                 return self.wrong("an int", object);
             }
-            let limits = if self.kind == Kind::U64 { "0 to 2**64 - 1" } else { "-2**63 to 2**63 - 1" };
-            PyOverflowError::new_err(format!(
-                "{object} does not fit: a {} of this index is {limits}",
-                self.what
-            ))
+            self.overflow(object)
         })
+    }
+
+    /// An integer that does not fit.
+    pub(crate) fn overflow(&self, number: impl std::fmt::Display) -> PyErr {
+        let limits = if self.kind == Kind::U64 { "0 to 2**64 - 1" } else { "-2**63 to 2**63 - 1" };
+        PyOverflowError::new_err(format!("{number} does not fit: a {} of this index is {limits}", self.what))
     }
 
     fn wrong(&self, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {

@@ -73,8 +73,9 @@ impl Column {
         match self.kind {
             Kind::U64 => words(numbers.iter().copied(), self.width),
             Kind::I64 => {
-                let signed = numbers.iter().map(|&number| i64::try_from(number));
-                words(signed.collect::<Result<Vec<_>, _>>().map_err(unfit)?.into_iter(), self.width)
+                let signed =
+                    numbers.iter().map(|&number| i64::try_from(number).map_err(|_| self.overflow(number)));
+                words(signed.collect::<PyResult<Vec<_>>>()?.into_iter(), self.width)
             }
             _ => Err(self.wrong_array("uint64")),
         }
@@ -85,8 +86,9 @@ impl Column {
         match self.kind {
             Kind::I64 => words(numbers.iter().copied(), self.width),
             Kind::U64 => {
-                let unsigned = numbers.iter().map(|&number| u64::try_from(number));
-                words(unsigned.collect::<Result<Vec<_>, _>>().map_err(unfit)?.into_iter(), self.width)
+                let unsigned =
+                    numbers.iter().map(|&number| u64::try_from(number).map_err(|_| self.overflow(number)));
+                words(unsigned.collect::<PyResult<Vec<_>>>()?.into_iter(), self.width)
             }
             _ => Err(self.wrong_array("int64")),
         }

@@ -192,6 +192,36 @@ def test_scans_are_arrow_streams(pool):
     assert polars.DataFrame(numbers.to_arrow())["value"].sum() == 24997500.0
 
 
+def test_vectors_are_values_of_any_structure(pool):
+    vector = np.dtype(("f4", (128,)))
+    for name, key, structure in [("b", int, None), ("r", str, None), ("n", int, "radix")]:
+        vectors = pool.ordered(name, key=key, value=vector, structure=structure)
+        keys = list(map(key, range(5)))
+        given = np.arange(5 * 128, dtype="f4").reshape(5, 128)
+        vectors.put_many(keys, given)
+        assert (vectors[keys[3]] == given[3]).all()
+        values, present = vectors.get_many([keys[4], key(77), keys[1]])
+        assert values.dtype == np.float32 and values.shape == (3, 128) and present.tolist() == [True, False, True]
+        assert (values == np.stack((given[4], 0 * given[0], given[1]))).all()
+        assert (np.concatenate([values for _, values in vectors.scan_arrays()]) == given).all()
+    numbers = pool.ordered("f", key=str, value=np.dtype("f4"))
+    numbers["a"] = 1.5
+    assert numbers.get_many(["a", "b"])[0].tolist() == [1.5, 0]
+
+
+def test_a_page_stays_in_its_range(pool):
+    names = pool.ordered("names", key=str, value=int)
+    names.update({name: 1 for name in ["a", "b", "c", "user:0", "user:1", "y", "z"]})
+    for reverse in (False, True):
+        users = ["user:0", "user:1"][:: -1 if reverse else 1]
+        beyond = "a" if not reverse else "z"
+        assert list(names.keys(prefix="user:", after=beyond, reverse=reverse)) == users
+        assert list(names.keys(prefix="user:", after=users[0], reverse=reverse)) == users[1:]
+        assert list(names.keys(prefix="user:", after="z" if not reverse else "a", reverse=reverse)) == []
+        assert list(names.keys("user:", "user:~", after=beyond, reverse=reverse)) == users
+        assert list(names.keys("user:", "user:~", after=users[0], reverse=reverse)) == users[1:]
+
+
 def test_both_zeros_are_one_key(pool):
     numbers = pool.ordered("numbers", key=float, value=int)
     numbers[0.0] = 1
@@ -227,6 +257,12 @@ def test_the_dtype_is_checked_when_an_index_is_opened(url, pool):
         pool.ordered("text", value=str)["a"] = "{"
         with pytest.raises(farwood.TypeMismatch, match="JSON"):
             other.ordered("text", value="json")["a"]
+
+
+def test_values_of_a_dtype_are_not_bytes(pool):
+    pool.ordered("i", key=str, value=np.dtype("f4"))["a"] = 1
+    with pytest.raises(farwood.TypeMismatch, match="open it with that dtype"):
+        pool.ordered("i", key=str)
 
 
 def test_remedies_name_calls_of_this_package():
@@ -280,6 +316,45 @@ def test_values_that_do_not_fit_a_dtype_are_refused(pool):
         rows[1] = (70_000, 1.0)
     with pytest.raises(ValueError):
         rows[1] = (1,)
+
+
+def test_floats_and_times_lose_nothing(pool):
+    floats = pool.ordered("floats", key=str, value=float)
+    floats["a"] = 2**60
+    for put in [
+        lambda: floats.put("b", 2**60 + 1),
+        lambda: floats.put_many(["b"], [2**60 + 1]),
+        lambda: floats.put_many(["b"], np.array([2**60 + 1])),
+        lambda: floats.put_many(["b"], np.array([2**64 - 1], np.uint64)),
+    ]:
+        with pytest.raises(OverflowError):
+            put()
+    floats.put_many(["b", "c"], np.array([2**60, -(2**63)]))
+    assert floats["b"] == 2.0**60 and floats["c"] == -(2.0**63) and floats.count() == 3
+    times = pool.ordered("times", key=datetime.datetime, value=int)
+    for wrong, error in [
+        (np.array(["NaT"], "M8[ns]"), ValueError),
+        (np.array(["2020-01-01T00:00:00.000000001"], "M8[ns]"), ValueError),
+        (np.array(["12000-01-01"], "M8[s]"), OverflowError),
+    ]:
+        with pytest.raises(error):
+            times.put_many(wrong, [1])
+    times.put_many(np.array(["2020-01-01T00:00:00.000001"], "M8[ns]"), [1])
+    assert list(times)[0].microsecond == 1 and times.count() == 1
+
+
+def test_errors_name_what_does_not_fit(pool):
+    unsigned = pool.ordered("unsigned", key="uint", value="uint")
+    with pytest.raises(OverflowError, match="-1 does not fit: a key of this index is 0 to"):
+        unsigned.get_many(np.array([-1]))
+    with pytest.raises(TypeError, match="is one item"):
+        pool.ordered("words", key=str).get_many("pq")
+    with pytest.raises(ValueError, match="a key contains a NUL"):
+        pool.ordered("words", key=str).get("a\0b")
+    with pytest.raises(TypeError, match="no type of keys"):
+        pool.ordered("flags", key=bool)
+    with pytest.raises(TypeError, match="is not a size"):
+        farwood.create("shm://never-created", 1.5)
 
 
 def test_arrays_are_values(pool):

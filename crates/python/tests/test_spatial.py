@@ -84,6 +84,43 @@ def test_points_are_rectangles_of_no_size(pool):
         places.query(np.zeros((2, 3)))
 
 
+def test_predicates_take_rectangles_and_points(pool):
+    geometries = shapely.points(RNG.random((500, 2)))
+    places = pool.spatial("places").load(geometries).with_geometries(geometries)
+    window, windows = (0.2, 0.2, 0.5, 0.6), boxes(50, 0.2)
+    expected = places.query(shapely.box(*window), "contains", sort=True)
+    assert len(expected) and (places.query(window, "contains", sort=True) == expected).all()
+    expected = places.query(shapely.box(*windows.T), "contains", sort=True)
+    assert (places.query(windows, "contains", sort=True) == expected).all()
+    assert (places.query_nearest((0.2, 0.8)) == places.query_nearest(shapely.Point(0.2, 0.8))).all()
+    assert "dwithin" in places.valid_query_predicates
+    places.insert(9999, (0.3, 0.3))
+    with pytest.raises(ValueError, match="9999 has no geometry"):
+        places.query(window, "contains")
+    for wrong in ["x", (0, 0, 1), None, ["a"]]:
+        with pytest.raises((TypeError, ValueError)):
+            places.query(wrong, "contains") if wrong is not None else places.insert(1, "x")
+
+
+def test_a_frame_is_its_geometries(pool):
+    geopandas = pytest.importorskip("geopandas")
+    frame = geopandas.GeoDataFrame({"name": ["a", "b"]}, geometry=[shapely.Point(0, 0), shapely.Point(1, 1)])
+    assert pool.spatial("places").load(frame).query((1, 1)).tolist() == [1]
+
+
+def test_reload_closes_the_indexes_of_this_process(url):
+    geopandas = pytest.importorskip("geopandas")
+    import farwood.geopandas
+
+    old = geopandas.GeoSeries(shapely.points(RNG.random((50, 2))))
+    new = geopandas.GeoSeries(shapely.points(RNG.random((60, 2))))
+    index = farwood.geopandas.sindex(old, url + "/places")
+    index = farwood.geopandas.sindex(new, url + "/places", reload=True)
+    assert index.size == 60
+    index.close()
+    assert index._pool.closed
+
+
 def test_missing_and_empty_geometries_are_not_found(pool):
     geometries = [shapely.Point(0, 0), None, shapely.Point(), shapely.Point(1, 1)]
     places = pool.spatial("places").load(np.array(geometries, object))

@@ -85,8 +85,8 @@ impl MeteredClient {
         self.counted(begun, (index, operation), work, |done| Some(outcome_of(done)))
     }
 
-    /// As [`call`](Self::call), for a call that is given up if it would wait: then its costs are those of the next call,
-    /// which repeats it.
+    /// As [`call`](Self::call), for a call that is given up if it would wait: then its costs are those of the next
+    /// call, which repeats it.
     #[inline]
     pub(crate) fn attempt<T, E: HasKind>(
         &self,

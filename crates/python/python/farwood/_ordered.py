@@ -116,13 +116,16 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
         if after is not None:
             if prefix is not None:
                 return self._scan_prefix_after(part, prefix, reverse, limit, after)
-            if reverse:
+            if reverse and (maximum is None or after <= maximum):
                 maximum, inclusive = after, (inclusive[0], False)
-            else:
+            elif not reverse and (minimum is None or after >= minimum):
                 minimum, inclusive = after, (False, inclusive[1])
         return self._entries((minimum, maximum, tuple(inclusive), prefix, reverse, _limit(limit)), part)
 
     def _scan_prefix_after(self, part, prefix, reverse, limit, after):
+        is_before = after > prefix if reverse else after < prefix
+        if is_before and not after.startswith(prefix):
+            return (yield from self._scan(part, prefix=prefix, reverse=reverse, limit=limit))
         if reverse:
             scan = self._entries((None, after, (True, False), None, True, _limit(limit)), _ITEMS)
         else:
@@ -246,6 +249,8 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
     def _decoded(self, values):
         if self._values_column.dtype is None:
             return values
+        if isinstance(values, list):
+            return self._values_column.array_of(values)
         return self._values_column.decode_rows(values)
 
     def put_many(self, keys, values, *, progress=None):

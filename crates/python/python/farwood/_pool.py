@@ -26,6 +26,8 @@ def _size(given):
     """
     if isinstance(given, int):
         return given
+    if not isinstance(given, str):
+        raise TypeError(f"{given!r} is not a size; give bytes, or a text such as '64 MiB' or '2 GiB'")
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", given)
     if match is None or match[2].upper() not in _UNITS:
         raise ValueError(f"{given!r} is not a size; give bytes, or a text such as '64 MiB' or '2 GiB'")
@@ -115,7 +117,7 @@ class Pool:
         ``cache_bytes`` is the cache of this process.
         """
         keys, values = Column(key), Column(value)
-        if keys.dtype is not None or keys.given in ("json", dict):
+        if keys.dtype is not None or keys.stored == "bool" or keys.given in ("json", dict):
             raise TypeError(f"{key!r} is no type of keys; give str, bytes, int, 'uint', float or datetime")
         if structure is None:
             structure = "btree" if keys.has_one_length or key_bytes is not None else "radix"
@@ -139,7 +141,7 @@ class Pool:
         return self._pool.indexes()
 
     def drop(self, name):
-        """Drop an index, and free its memory. No process may have it open."""
+        """Drop an index, and free its memory. Raises :class:`Busy` if a process has it open: close it before."""
         self._pool.drop_index(name)
 
     def close(self):

@@ -32,9 +32,30 @@ def _boxes(given):
             )
         return np.hstack((boxes, boxes)) if boxes.shape[1] == 2 else boxes, given.ndim == 1
     shapely = _shapely()
-    geometries = np.asarray(getattr(given, "values", given), dtype=object)
+    geometries = _objects(given)
+    if not (shapely.is_geometry(geometries) | (geometries == None)).all():  # noqa: E711, for each item
+        raise TypeError(
+            f"{given!r} is no rectangle; give (min x, min y, max x, max y), a point (x, y), an array of them, or geometries"
+        )
     bounds = shapely.bounds(geometries)
     return (bounds.reshape(1, 4), True) if bounds.ndim == 1 else (bounds, False)
+
+
+def _objects(given):
+    """The geometries of a GeoDataFrame, a GeoSeries, an array or a list."""
+    given = getattr(given, "geometry", given) if hasattr(given, "columns") else given
+    return np.asarray(getattr(given, "values", given), dtype=object)
+
+
+def _as_geometries(given, boxes):
+    """The geometries of a query: those that were given, or its rectangles and points as geometries."""
+    shapely = _shapely()
+    if isinstance(given, (tuple, list, np.ndarray)):
+        objects = np.asarray(given, dtype=object).reshape(-1)
+        if not shapely.is_geometry(objects[:1]).any() and isinstance(objects[0] if len(objects) else 0.0, (int, float)):
+            are_points = (boxes[:, :2] == boxes[:, 2:]).all(axis=1)
+            return np.where(are_points, shapely.points(boxes[:, :2]), shapely.box(*boxes.T))
+    return _objects(given).reshape(-1)
 
 
 def _ids(given):
@@ -75,18 +96,36 @@ class SpatialIndex(_farwood.Spatial):
     @classmethod
     def _open(cls, pool, name, create):
         index = cls.__new__(cls, pool._pool.open_spatial(name, create))
-        index._arguments, index._pool, index._geometries = (name,), pool, None
+        index._arguments, index._pool, index._geometries, index._owns_pool = (name,), pool, None, False
         return index
+
+    def close(self):
+        """Close the index in this process. May be called twice."""
+        super().close()
+        if self._owns_pool:
+            # The pool closes its indexes.
+            self._owns_pool = False
+            self._pool.close()
 
     def with_geometries(self, geometries):
         """Set the geometries of the ids (a sequence by id), for exact predicates and distances; return the index."""
-        self._geometries = np.asarray(getattr(geometries, "values", geometries), dtype=object)
+        self._geometries = _objects(geometries)
         return self
+
+    def _geometries_of(self, ids):
+        if self._geometries is None:
+            raise ValueError("a predicate needs the geometries of the ids: call with_geometries first")
+        if len(ids) and ids.max() >= len(self._geometries):
+            raise ValueError(
+                f"the id {ids.max()} has no geometry: with_geometries was called with {len(self._geometries)}, and the "
+                "index has changed since; call it again"
+            )
+        return self._geometries[ids]
 
     @property
     def valid_query_predicates(self):
         """The predicates of :meth:`query`."""
-        return {None, *_PREDICATES}
+        return {None, "dwithin", *_PREDICATES}
 
     # Changes
 
@@ -149,26 +188,21 @@ class SpatialIndex(_farwood.Spatial):
             positions, ids = self._query_boxes(np.ascontiguousarray(boxes[present]))
             positions = np.flatnonzero(present)[positions]
         if predicate is not None:
-            keep = self._holds(geometry, is_one, positions, ids, predicate, distance)
+            keep = self._holds(_as_geometries(geometry, boxes), positions, ids, predicate, distance)
             positions, ids = positions[keep], ids[keep]
         if sort:
             order = np.lexsort((ids, positions))
             positions, ids = positions[order], ids[order]
         return ids if is_one else np.stack((positions, ids))
 
-    def _holds(self, geometry, is_one, positions, ids, predicate, distance):
+    def _holds(self, asked, positions, ids, predicate, distance):
         shapely = _shapely()
-        if self._geometries is None:
-            raise ValueError("a predicate needs the geometries of the ids: call with_geometries first")
-        asked = np.asarray(getattr(geometry, "values", geometry), dtype=object)
-        left = np.broadcast_to(asked, (len(ids),)) if is_one else asked[positions]
-        right = self._geometries[ids]
+        right = self._geometries_of(ids)
         if predicate == "dwithin":
             distance = distance if np.ndim(distance) == 0 else np.asarray(distance)[positions]
-            return shapely.dwithin(left, right, distance)
-        if not is_one:
-            shapely.prepare(asked)
-        return getattr(shapely, predicate)(left, right)
+            return shapely.dwithin(asked[positions], right, distance)
+        shapely.prepare(asked)
+        return getattr(shapely, predicate)(asked[positions], right)
 
     def has_exactly(self, boxes):
         """Whether the index has exactly these rectangles or bounds of geometries, with their positions as ids.
@@ -193,8 +227,7 @@ class SpatialIndex(_farwood.Spatial):
         for points only.
         """
         boxes, is_one = _boxes(geometry)
-        asked = np.asarray(getattr(geometry, "values", geometry), dtype=object).reshape(-1) if (
-            self._geometries is not None) else [None] * len(boxes)
+        asked = [None] * len(boxes) if self._geometries is None else _as_geometries(geometry, boxes)
         found = [
             self._nearest_of(box, one, max_distance, exclusive, all_matches) for box, one in zip(boxes, asked)
         ]
@@ -218,10 +251,10 @@ class SpatialIndex(_farwood.Spatial):
         while True:
             _, ids, bounds = self._nearest_to(centre, count)
             is_all = len(ids) < count
-            distances = bounds if geometry is None else _shapely().distance(geometry, self._geometries[ids])
+            distances = bounds if geometry is None else _shapely().distance(geometry, self._geometries_of(ids))
             keep = np.ones(len(ids), bool)
             if exclusive and geometry is not None:
-                keep = ~_shapely().equals(geometry, self._geometries[ids])
+                keep = ~_shapely().equals(geometry, self._geometries_of(ids))
             best = distances[keep].min() if keep.any() else np.inf
             # An id that was not returned is at least this far from the geometry.
             if is_all or bounds[-1] - reach > best:

@@ -74,6 +74,26 @@ def _to_structure(value, dtype):
     return stored
 
 
+def _are_exact(integers, floats):
+    """Whether floats have exactly the values of integers."""
+    limits = np.iinfo(integers.dtype)
+    inside = (floats >= limits.min) & (floats < 2.0**limits.bits if limits.min == 0 else floats < -float(limits.min))
+    return bool(inside.all() and (floats.astype(integers.dtype) == integers).all())
+
+
+def _microseconds_of(moments):
+    """The microseconds of an array of datetime64 with any unit. Lost digits and missing times are refused."""
+    stored = moments.astype("M8[us]")
+    if np.isnat(moments).any():
+        raise ValueError("NaT is no time that a map can store")
+    if not (stored.astype(moments.dtype) == moments).all():
+        raise ValueError(f"an array of {moments.dtype} has times that are no whole microseconds; round them")
+    least, greatest = np.datetime64("0001-01-01", "us"), np.datetime64("9999-12-31T23:59:59.999999", "us")
+    if ((stored < least) | (stored > greatest)).any():
+        raise OverflowError("a time is outside the years 1 to 9999, which datetime can have")
+    return stored.astype(np.int64)
+
+
 class Column:
     """The stored type of keys or values, with functions from and to the objects of the program."""
 
@@ -124,6 +144,8 @@ class Column:
 
     def encode_array(self, items):
         """The items of a batch as the extension takes them: an array of numbers, rows of bytes, or a list."""
+        if isinstance(items, (str, bytes)):
+            raise TypeError(f"{items!r} is one item; give an array or a list")
         if not isinstance(items, np.ndarray):
             return items
         if self.dtype is not None:
@@ -133,7 +155,7 @@ class Column:
         if self.given is _datetime.datetime or self.given == "datetime":
             if items.dtype.kind != "M":
                 return items.tolist()
-            return items.astype("M8[us]").astype(np.int64)
+            return _microseconds_of(items)
         target = {"int": np.int64, "uint": np.uint64, "float": np.float64}.get(self.stored)
         if target is None or self.to_stored is not None:
             return items.tolist()
@@ -141,7 +163,10 @@ class Column:
             # The extension refuses integers that do not fit.
             return items.astype(target if items.size == 0 else np.uint64 if items.dtype.kind == "u" else np.int64)
         if np.can_cast(items.dtype, target, "safe"):
-            return items.astype(target)
+            stored = items.astype(target)
+            if items.dtype.kind in "iu" and not _are_exact(items, stored):
+                raise OverflowError(f"an array of {items.dtype} has numbers that a float cannot hold exactly; convert it")
+            return stored
         raise TypeError(f"an array of {items.dtype} does not fit into {np.dtype(target)} without loss; convert it")
 
     def _rows(self, items):
@@ -157,6 +182,15 @@ class Column:
                 _check_fits(items, stored, base)
                 items = stored
         return np.ascontiguousarray(items).view(np.uint8).reshape(len(items), self.dtype.itemsize)
+
+    def array_of(self, values):
+        """An array of a batch's values; zeros stand for ``None``."""
+        base, shape = self.dtype.subdtype or (self.dtype, ())
+        array = np.zeros((len(values), *shape), base)
+        for position, value in enumerate(values):
+            if value is not None:
+                array[position] = value
+        return array
 
     def decode_rows(self, rows):
         """The array of a batch's rows of bytes."""

@@ -5,12 +5,15 @@ that calls it with the same data gets the same index, and no process has a copy 
 """
 
 import time
+import weakref
 
 from ._pool import open as _open
 from .errors import Busy, Exists, InvalidArgument
 
 #: The longest time in seconds that a process waits for another one that loads the index.
 _LOAD_MAX = 600
+#: The indexes that this module has opened in this process; ``reload`` closes those of the URL.
+_opened_here = weakref.WeakSet()
 
 
 def sindex(frame, url, *, memory="1 GiB", reload=False):
@@ -18,7 +21,8 @@ def sindex(frame, url, *, memory="1 GiB", reload=False):
 
     ``frame`` is a GeoDataFrame or GeoSeries. Ids are positions in it, as those of ``frame.sindex``. The pool is created
     in shared memory if it does not exist. An index of other geometries is refused; with ``reload=True`` it is dropped
-    and loaded again, if no process has it open. The comparison reads the index once, which is much faster than loading.
+    and loaded again, if no other process has it open; indexes that this process has opened with ``sindex`` are closed.
+    The comparison reads the index once, which is much faster than loading. Closing the index closes its pool.
     """
     place, slash, name = url.rpartition("/")
     if not slash or place.endswith("/") or not name:
@@ -26,7 +30,10 @@ def sindex(frame, url, *, memory="1 GiB", reload=False):
     pool = _open(place, create=place.startswith("shm://"), memory=memory)
     geometries = getattr(frame, "geometry", frame)
     try:
-        return _opened(pool, name, geometries, reload).with_geometries(geometries)
+        index = _opened(pool, name, geometries, reload).with_geometries(geometries)
+        index._owns_pool = True
+        _opened_here.add(index)
+        return index
     except BaseException:
         pool.close()
         raise
@@ -39,7 +46,8 @@ def _opened(pool, name, geometries, reload):
         return index
     if not reload:
         raise InvalidArgument(f"{index.url} holds other geometries; give reload=True, or another name")
-    index.close()
+    for other in [index, *(other for other in list(_opened_here) if other.url == index.url)]:
+        other.close()
     pool.drop(name)
     index = pool.spatial(name)
     _load_once(index, geometries)
