@@ -107,7 +107,7 @@ impl Handle {
             if !self.patience.is_endless() {
                 let begun = Instant::now();
                 let work = work(tree.ordered(), client);
-                return block_on(self.within_limit((tree, operation, begun), client, work));
+                return block_on(within(&self.patience, (tree, operation, begun), client, work));
             }
             // Without the limit, the future is polled where it was made.
             block_on(work(tree.ordered(), client)).map_err(|error| tree.failed(operation, error))
@@ -122,10 +122,12 @@ impl Handle {
         work: impl AsyncFnOnce(&Ordered, &Client<AnyFabric>) -> Result<T, IndexError> + Send,
     ) -> Result<T> {
         let begun = Instant::now();
-        thread.run(async || {
+        // The program is asked on the thread that waits: signals belong to that thread, and an interpreter's lock, too.
+        let (there, pause, ask) = self.patience.divided();
+        thread.run_beside(pause, ask, async || {
             let client = thread_client::client(tree.pool());
             let client = client.map_err(|error| tree.failed(operation, error.into()))?;
-            let work = || self.within_limit((tree, operation, begun), &client, work(tree.ordered(), &client));
+            let work = || within(&there, (tree, operation, begun), &client, work(tree.ordered(), &client));
             client.shared_call(tree.metered(), operation, Some(begun), work).await
         })
     }
@@ -140,19 +142,19 @@ impl Handle {
         let client = thread_client::own(tree.pool()).map_err(|error| tree.failed(operation, error.into()))?;
         self.run_by((tree, &client), operation, work)
     }
+}
 
-    /// Runs an operation that began at `begun` until it ends or the limit has passed.
-    #[inline]
-    async fn within_limit<T>(
-        &self,
-        (tree, operation, begun): (&Tree, &'static str, Instant),
-        client: &Client<AnyFabric>,
-        work: impl Future<Output = Result<T, IndexError>>,
-    ) -> Result<T> {
-        if self.patience.is_endless() {
-            return work.await.map_err(|error| tree.failed(operation, error));
-        }
-        let call = Box::pin(async { work.await.map_err(|error| tree.failed(operation, error)) });
-        self.patience.run(begun, (tree, operation), client, call).await
+/// Runs an operation that began at `begun` until it ends, the limit has passed, or the program interrupts it.
+#[inline]
+async fn within<T>(
+    patience: &Patience,
+    (tree, operation, begun): (&Tree, &'static str, Instant),
+    client: &Client<AnyFabric>,
+    work: impl Future<Output = Result<T, IndexError>>,
+) -> Result<T> {
+    if patience.is_endless() {
+        return work.await.map_err(|error| tree.failed(operation, error));
     }
+    let call = Box::pin(async { work.await.map_err(|error| tree.failed(operation, error)) });
+    patience.run(begun, (tree, operation), client, call).await
 }

@@ -7,6 +7,7 @@ use farwood_transport::any::AnyFabric;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,25 @@ impl Patience {
     #[inline]
     pub(crate) fn is_endless(&self) -> bool {
         self.limit.is_none() && self.interrupt.is_none()
+    }
+
+    /// The patience of a call on another thread, the pause between two questions, and a function that the waiting thread
+    /// calls after each: it asks the program whether it interrupts the call.
+    pub(crate) fn divided(&self) -> (Self, Duration, impl FnMut()) {
+        let asked = self.interrupt.clone().map(|program| (program, Arc::new(AtomicBool::new(false))));
+        let there = asked.as_ref().map(|(_, is_interrupted)| -> Interrupt {
+            let is_interrupted = Arc::clone(is_interrupted);
+            Arc::new(move || is_interrupted.load(Ordering::Relaxed))
+        });
+        let pause = if asked.is_some() { INTERRUPT_PAUSE } else { Duration::MAX };
+        let ask = move || {
+            if let Some((program, is_interrupted)) = &asked
+                && program()
+            {
+                is_interrupted.store(true, Ordering::Relaxed);
+            }
+        };
+        (Self { limit: self.limit, interrupt: there }, pause, ask)
     }
 
     /// Runs a call of the index that began at `begun` until it ends, the limit has passed, or it is interrupted.

@@ -6,9 +6,11 @@ use farwood::node::{MemoryNode, NodeSpec};
 use farwood::runtime::block_on;
 use farwood::testing::ScratchPool;
 use farwood::{BTree, Hashed, Index, Pool, Radix, Value};
+use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -276,6 +278,57 @@ fn a_call_ends_after_its_time_limit() {
         });
         assert!(matches!(index.with_timeout(Duration::from_secs(9)).get(1).unwrap(), Some(1 | 2)));
     });
+}
+
+/// The program is asked on the thread that waits, also if the thread of the pool executes the call.
+#[test]
+fn an_interrupted_call_ends() {
+    const THREADS: usize = 6;
+    fn interrupt_all(index: &Index<u64, u64>) {
+        let ((begun, has_begun), (tried, has_tried)) = (channel(), channel::<()>());
+        let asked = Arc::new(Mutex::new(HashSet::new()));
+        let by_thread = Arc::clone(&asked);
+        let impatient = index.with_interrupt(Arc::new(move || {
+            by_thread.lock().unwrap().insert(thread::current().id());
+            true
+        }));
+        let barrier = Barrier::new(THREADS);
+        thread::scope(|scope| {
+            let holder = scope.spawn(move || {
+                index.fetch_update(1, move |value| {
+                    let _ = begun.send(());
+                    let _ = has_tried.recv();
+                    value.copied()
+                })
+            });
+            has_begun.recv().unwrap();
+            let interrupted = || {
+                assert!(impatient.get(1).is_ok(), "a call that does not wait is not interrupted");
+                barrier.wait();
+                let began = Instant::now();
+                let error = impatient.swap(1, 2).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+                assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+                assert!(asked.lock().unwrap().contains(&thread::current().id()), "another thread was asked");
+                barrier.wait();
+            };
+            let waiters: Vec<_> = (0..THREADS).map(|_| scope.spawn(interrupted)).collect();
+            for waiter in waiters {
+                waiter.join().unwrap();
+            }
+            drop(tried);
+            holder.join().unwrap().unwrap();
+        });
+        assert_eq!(asked.lock().unwrap().len(), THREADS);
+    }
+    let scratch = scratch();
+    let index = scratch.open().unwrap().create_index("i", &BTree::new()).unwrap();
+    index.put(1, 1).unwrap();
+    interrupt_all(&index);
+    let (_node, url) = memory_node();
+    let index = Pool::open(&url).unwrap().create_index("i", &BTree::new()).unwrap();
+    index.put(1, 1).unwrap();
+    interrupt_all(&index);
 }
 
 /// 64 threads share three clients of their own and one of the pool.

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a forked child of this process gives up.
@@ -69,25 +70,36 @@ pub fn without_fork<T>(work: impl FnOnce() -> T) -> T {
 
 /// A mapping of this process, which a forked child gives up. The owner unmaps it after this object is dropped.
 #[derive(Debug)]
-pub(crate) struct OwnMapping(usize);
+pub(crate) struct OwnMapping {
+    address: usize,
+    /// Whether the set has it: another mapping may get the address of one that a child does not have.
+    is_listed: AtomicBool,
+}
 
 impl OwnMapping {
     pub(crate) fn new(address: usize, bytes: usize) -> Self {
         sys::count_forks();
         lock().mappings.insert(address, bytes);
-        Self(address)
+        Self { address, is_listed: AtomicBool::new(true) }
     }
 
     /// A forked child has no copy of the mapping any longer.
     #[cfg(feature = "rdma")]
     pub(crate) fn exclude(&self) {
-        lock().mappings.remove(&self.0);
+        self.leave();
+    }
+
+    fn leave(&self) {
+        let mut inheritance = lock();
+        if self.is_listed.swap(false, Ordering::Relaxed) {
+            inheritance.mappings.remove(&self.address);
+        }
     }
 }
 
 impl Drop for OwnMapping {
     fn drop(&mut self) {
-        lock().mappings.remove(&self.0);
+        self.leave();
     }
 }
 

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
+use std::time::Duration;
 
 /// A job that borrows from its caller, and creates a future that does.
 type ScopedJob<'s> = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + 's>> + Send + 's>;
@@ -17,6 +18,15 @@ struct Rendezvous<T> {
     /// The result, and whether everything that borrows from the caller is dropped.
     state: Mutex<(Option<thread::Result<T>>, bool)>,
     is_done: Condvar,
+}
+
+impl<T> Rendezvous<T> {
+    /// Waits until nothing borrows from the caller any longer, or `pause` has passed. Returns whether nothing does.
+    fn is_done_within(&self, pause: Duration) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.is_done.wait_timeout_while(state, pause, |(_, is_done)| !*is_done);
+        waited.unwrap_or_else(PoisonError::into_inner).0.1
+    }
 }
 
 /// Tells the caller at its drop that nothing borrows from it any longer.
@@ -76,6 +86,19 @@ impl TaskThread {
     /// # Panics
     /// If `work` or the future panics, or the thread is the calling one.
     pub fn run<T: Send, F: Future<Output = T>>(&self, work: impl FnOnce() -> F + Send) -> T {
+        self.run_beside(Duration::MAX, || (), work)
+    }
+
+    /// As [`run`](Self::run), and calls `meanwhile` on the calling thread after each `pause` until the output is there.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run), and if `meanwhile` panics, after the future has ended.
+    pub fn run_beside<T: Send, F: Future<Output = T>>(
+        &self,
+        pause: Duration,
+        mut meanwhile: impl FnMut(),
+        work: impl FnOnce() -> F + Send,
+    ) -> T {
         assert!(!self.is_current(), "a task thread does not wait for itself");
         let rendezvous = Rendezvous { state: Mutex::new((None, false)), is_done: Condvar::new() };
         let unstarted = Unstarted { work, done: Done(&rendezvous) };
@@ -85,12 +108,19 @@ impl TaskThread {
         // field of `Unstarted` and of `Scoped`, so everything else that borrows is dropped before: `work`, or the
         // future, whose output moves to the rendezvous. The task thread drops each job and each future once, at the
         // latest when it ends; if it leaks one, this function does not return. No statement between here and the wait
-        // unwinds, except that `send_job` may abort for lack of memory.
+        // unwinds: panics of `meanwhile` are caught, and `send_job` may only abort for lack of memory.
         let job: Job = unsafe { std::mem::transmute::<ScopedJob<'_>, Job>(job) };
         self.send_job(job);
-        let state = rendezvous.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = rendezvous.is_done.wait_while(state, |(_, is_done)| !*is_done);
-        let outcome = waited.unwrap_or_else(PoisonError::into_inner).0.take();
+        let mut panic = None;
+        while !rendezvous.is_done_within(pause) {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(&mut meanwhile)) {
+                panic = Some(payload);
+            }
+        }
+        let outcome = rendezvous.state.lock().unwrap_or_else(PoisonError::into_inner).0.take();
+        if let Some(payload) = panic {
+            resume_unwind(payload);
+        }
         match outcome {
             Some(Ok(output)) => output,
             Some(Err(panic)) => resume_unwind(panic),
@@ -103,6 +133,7 @@ impl TaskThread {
 mod tests {
     use super::super::sleep::{sleep, yield_now};
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn a_future_borrows_from_the_waiting_caller() {
@@ -128,6 +159,36 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn the_caller_works_while_it_waits() {
+        let tasks = TaskThread::start("test").unwrap();
+        let is_enough = AtomicBool::new(false);
+        let mut calls = 0;
+        let meanwhile = || {
+            calls += 1;
+            is_enough.store(calls == 3, Ordering::Relaxed);
+        };
+        let output = tasks.run_beside(Duration::from_millis(1), meanwhile, async || {
+            while !is_enough.load(Ordering::Relaxed) {
+                sleep(100_000).await;
+            }
+            7
+        });
+        assert_eq!((output, calls >= 3), (7, true));
+        let ended = AtomicBool::new(false);
+        let panicked = panic_of(|| {
+            tasks.run_beside(
+                Duration::from_millis(1),
+                || panic!("meanwhile"),
+                async || {
+                    sleep(20_000_000).await;
+                    ended.store(true, Ordering::Relaxed);
+                },
+            );
+        });
+        assert_eq!((panicked, ended.into_inner()), (Some("meanwhile"), true));
     }
 
     /// Returns the text with which `call` panics.
