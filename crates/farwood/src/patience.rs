@@ -36,8 +36,8 @@ impl Patience {
         self.limit.is_none() && self.interrupt.is_none()
     }
 
-    /// The patience of a call on another thread, the pause between two questions, and a function that the waiting thread
-    /// calls after each: it asks the program whether it interrupts the call.
+    /// The patience of a call on another thread, the pause between two questions, and a function that the waiting
+    /// thread calls after each: it asks the program whether it interrupts the call.
     pub(crate) fn divided(&self) -> (Self, Duration, impl FnMut()) {
         let asked = self.interrupt.clone().map(|program| (program, Arc::new(AtomicBool::new(false))));
         let there = asked.as_ref().map(|(_, is_interrupted)| -> Interrupt {
