@@ -2,9 +2,9 @@
 //! line or feature number; with `--skip-bad` it is counted. The load drops, renumbers, converts and ignores nothing
 //! silently, and refuses options that do not apply.
 //!
-//! Readers of formats (`rows`, `rectangle_rows`, `geojson`, `flatgeobuf`, `shapefile`, `geopackage`, `geoparquet`) have
-//! bounded memory, whatever the size of the file. `entries` and `rectangles` keep what they load: up to
-//! `--sort-memory`, and all rectangles.
+//! Readers of formats (`rows`, `json_rows`, `rectangle_rows`, `geojson`, `flatgeobuf`, `shapefile`, `geopackage`,
+//! `geoparquet`) have bounded memory, whatever the size of the file. `entries` and `rectangles` keep what they load: up
+//! to `--sort-memory`, and all rectangles.
 
 mod args;
 mod bulk;
@@ -24,6 +24,7 @@ mod geopackage;
 mod geoparquet;
 mod ids;
 mod input;
+mod json_rows;
 mod lines;
 mod options;
 mod rectangle_rows;

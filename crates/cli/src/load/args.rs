@@ -10,6 +10,7 @@ const EXAMPLES: &str = "\
 Examples:
   farwood load shm://demo/words data/english-words.txt
   farwood load shm://demo/prices prices.csv --header --key-column id --value-column price
+  farwood scan shm://demo/words --json | farwood load shm://copy/words - --format jsonl
   zcat words.gz | farwood load shm://demo/words - --value 1
   farwood load shm://demo/places streets.geojson                         into a spatial index
   farwood load shm://demo/places buildings.fgb                           FlatGeobuf
@@ -23,7 +24,7 @@ Examples:
   farwood load shm://demo/places sites.parquet --id-column site          GeoParquet, in a build with its feature
   farwood load shm://demo/places data/coastlines.csv --corners           the ends of segments";
 
-/// Load an index from a text, TSV, CSV, GeoJSON, FlatGeobuf or Shapefile file, or from stdin
+/// Load an index from a text, TSV, CSV, JSON Lines, GeoJSON, FlatGeobuf or Shapefile file, or from stdin
 ///
 /// A text file has one key per line; the value is the line number, or --value. Input that cannot be parsed stops the
 /// load, and the error names the line or feature and the reason; with --skip-bad, the command counts and skips bad
@@ -36,19 +37,21 @@ pub(crate) struct Args {
     pub(super) url: Url,
     /// The file, or `-` for stdin
     pub(super) file: PathBuf,
-    /// Format of the file. auto decides by the extension, in upper or lower case: .txt, .tsv, .csv; for a spatial index
-    /// also .json, .geojson, .fgb, .shp, .gpkg, .parquet, and .geojsonl, .geojsons, .ndjson, .jsonl (geojson-seq). For
-    /// a spatial index, the first bytes of a file that is not a text decide, whatever its extension. Files without an
-    /// extension, and stdin, are text, or CSV for a spatial index. Other extensions need this option
+    /// Format of the file. auto decides by the extension, in upper or lower case: .txt, .tsv, .csv, .jsonl, .ndjson;
+    /// for a spatial index also .json, .geojson, .fgb, .shp, .gpkg, .parquet, and .geojsonl, .geojsons, .ndjson, .jsonl
+    /// (geojson-seq). For a spatial index, the first bytes of a file that is not a text decide, whatever its extension.
+    /// Files without an extension, and stdin, are text, or CSV for a spatial index. Other extensions need this option
     #[arg(long, value_enum, default_value_t = FileKind::Auto)]
     pub(super) format: FileKind,
     /// The first line of a TSV or CSV file holds the column names
     #[arg(long)]
     pub(super) header: bool,
-    /// The column of the keys: its number, from 1, or its name in the header [default: 1]
+    /// The column of the keys: its number, from 1, or its name in the header [default: 1]; in JSON lines, the name of
+    /// the member [default: key]
     #[arg(long, value_name = "COLUMN")]
     pub(super) key_column: Option<String>,
-    /// The column of the values: its number, from 1, or its name in the header [default: 2]
+    /// The column of the values: its number, from 1, or its name in the header [default: 2]; in JSON lines, the name of
+    /// the member [default: value]
     #[arg(long, value_name = "COLUMN")]
     pub(super) value_column: Option<String>,
     /// The value of every key, instead of a column or the line number

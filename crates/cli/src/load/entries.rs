@@ -8,6 +8,7 @@ use super::bulk::{self, may_have_lost};
 use super::columns::Header;
 use super::file_kind::{FileKind, Target};
 use super::input::{self, Reader};
+use super::json_rows::EntryMembers;
 use super::options;
 use super::rows::{self, EntryColumns, Row, Rows};
 use super::sorter::Sorter;
@@ -108,6 +109,10 @@ impl Load<'_> {
     fn rows(&self, reader: Reader) -> Result<Box<Rows>, Failure> {
         let failed = |trouble| self.bad.failure(trouble, "no entry is loaded");
         let text = input::text(reader).map_err(failed)?;
+        if self.format == FileKind::Jsonl {
+            let members = EntryMembers::of(self.args);
+            return Ok(Box::new(rows::lines(text, move |line, object| members.row(line, object))));
+        }
         let Some(delimiter) = self.format.delimiter() else { return Ok(Box::new(rows::text(text))) };
         let mut table = Table::new(text, delimiter);
         let header = self.args.header.then(|| Header::read(&mut table)).transpose().map_err(failed)?;

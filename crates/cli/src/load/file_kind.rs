@@ -15,6 +15,8 @@ pub(super) enum FileKind {
     Tsv,
     /// Columns separated by commas, with optional quotes
     Csv,
+    /// JSON objects with a key and a value, one per line, as `farwood scan --json` prints them
+    Jsonl,
     /// A GeoJSON text: a collection of features, a feature or a geometry, into a spatial index
     Geojson,
     /// GeoJSON texts, one per line or after record separators (RFC 8142), into a spatial index
@@ -36,6 +38,7 @@ impl fmt::Display for FileKind {
             Self::Text => "text",
             Self::Tsv => "tsv",
             Self::Csv => "csv",
+            Self::Jsonl => "jsonl",
             Self::Geojson => "geojson",
             Self::GeojsonSeq => "geojson-seq",
             Self::Flatgeobuf => "flatgeobuf",
@@ -63,7 +66,7 @@ impl FileKind {
     pub(super) fn of(self, file: &Path, target: Target) -> Result<Self, String> {
         let format = if self == Self::Auto { by_extension(file, target)? } else { self };
         match (format, target) {
-            (Self::Text | Self::Tsv | Self::Csv, Target::Entries) => Ok(format),
+            (Self::Text | Self::Tsv | Self::Csv | Self::Jsonl, Target::Entries) => Ok(format),
             (_, Target::Entries) => Err(format!(
                 "{format} files need a spatial index, and this index has keys; create one with `farwood create URL \
                  --index catfish`"
@@ -72,6 +75,9 @@ impl FileKind {
                 Err("a text file has one key per line, and this is a spatial index; give another --format"
                     .to_owned())
             }
+            (Self::Jsonl, Target::Rectangles) => Err("the objects of a jsonl file are keys and values, and this is a \
+                                                      spatial index; for GeoJSON texts, give --format geojson-seq"
+                .to_owned()),
             (format, _) => Ok(format),
         }
     }
@@ -107,7 +113,7 @@ impl FileKind {
     /// `--format`.
     pub(super) fn shows_rectangles(self, file: &Path) -> bool {
         let format = if self == Self::Auto { by_extension(file, Target::Rectangles) } else { Ok(self) };
-        format.is_ok_and(|format| !matches!(format, Self::Text | Self::Tsv | Self::Csv))
+        format.is_ok_and(|format| !matches!(format, Self::Text | Self::Tsv | Self::Csv | Self::Jsonl))
     }
 
     /// Whether the name of the file shows that an index of keys is loaded from it, where `self` is the value of
@@ -154,7 +160,10 @@ fn by_extension(file: &Path, target: Target) -> Result<FileKind, String> {
         "parquet" | "geoparquet" => FileKind::Geoparquet.of(file, target),
         // Other data may have these extensions as well.
         "json" if target == Target::Rectangles => Ok(FileKind::Geojson),
-        "ndjson" | "jsonl" if target == Target::Rectangles => Ok(FileKind::GeojsonSeq),
+        "ndjson" | "jsonl" => Ok(match target {
+            Target::Entries => FileKind::Jsonl,
+            Target::Rectangles => FileKind::GeojsonSeq,
+        }),
         "shx" if target == Target::Rectangles => Err(OF_INDEX.to_owned()),
         "dbf" | "prj" | "cpg" if target == Target::Rectangles => {
             Err("the geometries of a Shapefile are in its .shp file; load that file".to_owned())
@@ -183,7 +192,7 @@ mod tests {
             ("a.Csv", Some(FileKind::Csv), Some(FileKind::Csv)),
             ("a.tsv", Some(FileKind::Tsv), Some(FileKind::Tsv)),
             ("a.JSON", None, Some(FileKind::Geojson)),
-            ("a.ndjson", None, Some(FileKind::GeojsonSeq)),
+            ("a.ndjson", Some(FileKind::Jsonl), Some(FileKind::GeojsonSeq)),
             ("a.fgb", None, Some(FileKind::Flatgeobuf)),
             ("a.parquet", None, Some(FileKind::Geoparquet)),
             ("a.SHP", None, Some(FileKind::Shapefile)),
@@ -197,6 +206,9 @@ mod tests {
         }
         assert!(FileKind::Geoparquet.of(Path::new("a.parquet"), Target::Entries).is_err());
         assert!(FileKind::Text.of(Path::new("a.csv"), Target::Rectangles).is_err());
+        assert!(
+            FileKind::Jsonl.of(Path::new("a.csv"), Target::Rectangles).unwrap_err().contains("geojson-seq")
+        );
         assert_eq!(FileKind::Text.of(Path::new("a.csv"), Target::Entries), Ok(FileKind::Text));
     }
 

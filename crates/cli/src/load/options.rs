@@ -28,6 +28,11 @@ pub(super) fn check_entries(
              or --format tsv, or omit {option}"
         ));
     }
+    if format == FileKind::Jsonl && context.is_given("header") {
+        return Err(
+            "--header applies to TSV and CSV, and the members of JSON objects have names; omit it".to_owned()
+        );
+    }
     if context.is_given("value") && context.is_given("value_column") {
         return Err("--value and --value-column are two sources of the values; omit one of them".to_owned());
     }

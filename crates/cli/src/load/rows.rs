@@ -25,6 +25,14 @@ pub(super) type Rows = dyn Iterator<Item = Result<Row, Trouble>>;
 
 /// The rows of a text file: one key per line. Empty lines are not rows.
 pub(super) fn text(reader: impl BufRead) -> impl Iterator<Item = Result<Row, Trouble>> {
+    lines(reader, text_row)
+}
+
+/// The rows that `parse` reads from lines with their numbers. Empty lines are not rows.
+pub(super) fn lines(
+    reader: impl BufRead,
+    parse: impl Fn(u64, &[u8]) -> Result<Row, Trouble>,
+) -> impl Iterator<Item = Result<Row, Trouble>> {
     let (mut lines, mut line, mut text) = (Lines::new(reader), 0, Vec::new());
     std::iter::from_fn(move || {
         loop {
@@ -41,9 +49,9 @@ pub(super) fn text(reader: impl BufRead) -> impl Iterator<Item = Result<Row, Tro
             if lines::has_lone_return(&text) {
                 return Some(Err(Trouble::record(Place::Line(line), LONE_RETURN)));
             }
-            let key = lines::without_end(&text);
-            if !key.is_empty() {
-                return Some(text_row(line, key));
+            let contents = lines::without_end(&text);
+            if !contents.is_empty() {
+                return Some(parse(line, contents));
             }
         }
     })

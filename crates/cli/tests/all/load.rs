@@ -37,6 +37,57 @@ fn point(x: f64, y: f64) -> Value {
     json!({ "type": "Point", "coordinates": [x, y] })
 }
 
+/// What `scan` prints is what `load` reads, for any bytes of keys and values.
+#[test]
+fn scan_and_load_round_trip() {
+    for (keys, values, entries) in [
+        ("text", "text", &[("a\tb\\n", "line\nline\r"), ("\u{7f}\"'{}", ""), ("\u{fc}ber", "\u{1f600}")][..]),
+        ("hex", "hex", &[("00ff0a", ""), ("0d5c", "09097b7d")]),
+        ("u64", "f64", &[("0", "NaN"), ("18446744073709551615", "-1.5"), ("7", "inf")]),
+        ("i64", "bool", &[("-9223372036854775808", "true"), ("0", "false")]),
+    ] {
+        let machine = Machine::with_pool();
+        let types = ["--index", "smart", "--keys", keys, "--values", values];
+        for name in ["from", "tsv", "jsonl"] {
+            machine.ok(&[&["create", &format!("shm://p/{name}")], &types[..]].concat());
+        }
+        for (key, value) in entries {
+            machine.ok(&["put", "shm://p/from", "--", key, value]);
+        }
+        let scanned = machine.ok(&["scan", "shm://p/from", "--json"]);
+        for (format, printed) in [("tsv", machine.ok(&["scan", "shm://p/from"])), ("jsonl", scanned.clone())]
+        {
+            let url = format!("shm://p/{format}");
+            let ran = machine.run_with_input(&["load", &url, "-", "--format", format], &printed);
+            assert_eq!(ran.code, 0, "{keys}, {format}: {ran:?}");
+            assert_eq!(machine.ok(&["scan", &url, "--json"]), scanned, "{keys} to {values}, {format}");
+        }
+        let strings = machine.ok(&["scan", "shm://p/from", "--json-strings"]);
+        machine.ok(&["drop", "shm://p/jsonl"]);
+        machine.ok(&[&["create", "shm://p/jsonl"], &types[..]].concat());
+        machine.run_with_input(&["load", "shm://p/jsonl", "-", "--format", "jsonl"], &strings);
+        assert_eq!(machine.ok(&["scan", "shm://p/jsonl", "--json"]), scanned, "{keys} to {values}, strings");
+    }
+}
+
+#[test]
+fn json_lines_have_members_for_keys_and_values() {
+    let machine = with_texts();
+    let load = |options: &[&str], text: &str| {
+        machine.run_with_input(&[&["load", "shm://p/t", "-", "--format", "jsonl"], options].concat(), text)
+    };
+    let ran = load(&[], "{\"key\":\"a\",\"value\":1}\n{\"key\":\"b\"}\n");
+    assert_eq!(ran.code, 2, "{ran:?}");
+    ran.says(&["-:2", "no member 'value'", "--skip-bad"]);
+    let ran = load(&["--header"], "{}\n");
+    assert_eq!(ran.code, 2, "{ran:?}");
+    ran.says(&["--header", "JSON objects"]);
+    let ran = load(&["--key-column", "id", "--value", "x"], "{\"id\":7,\"name\":\"Oak\"}\r\n\n{\"id\":8}");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ran.says(&["from jsonl"]);
+    assert_eq!(machine.ok(&["scan", "shm://p/t"]), "7\tx\n8\tx\n");
+}
+
 #[test]
 fn options_of_tables_are_refused_for_text() {
     let machine = Machine::with_pool();
@@ -102,8 +153,8 @@ fn a_file_of_unknown_format_is_refused() {
             machine.refused(2, &["load", index, &file], &[name, words]);
         }
     }
-    let file = machine.file("a.ndjson", "{}\n");
-    machine.refused(2, &["load", "shm://p/t", &file], &["extension .ndjson", "--format"]);
+    let file = machine.file("a.json", "{}\n");
+    machine.refused(2, &["load", "shm://p/t", &file], &["extension .json", "--format"]);
 }
 
 #[test]
