@@ -1,6 +1,7 @@
 //! Async calls on ordered indexes whose futures may move between threads.
 
 use crate::answer::Answer;
+use crate::batch::BatchValues;
 use crate::codec::{Encode, Key, KeyRange, Value};
 use crate::conditional::{self, Conditional, Counter, Decided, Found, encoded};
 use crate::erased::ScanKind;
@@ -104,11 +105,10 @@ impl<K: Key, V: Value> AsyncIndex<K, V> {
         let keys: Result<Vec<_>> = keys.into_iter().map(|key| self.key("get many", &key)).collect();
         let keys = ready!(keys);
         self.ask("get many", async move |tree, client| {
-            let mut values = Vec::with_capacity(keys.len());
-            let mut read = |value: Option<&[u8]>| values.push(value.map(V::decode).transpose());
+            let mut values = BatchValues::with_capacity(keys.len());
+            let mut read = |value: Option<&[u8]>| values.decode(value);
             tree.run("get many", crate::batch::get_many(tree.ordered(), client, &keys, &mut read)).await?;
-            let unfit = |why| tree.unfit("get many", "value", why);
-            values.into_iter().collect::<std::result::Result<_, _>>().map_err(unfit)
+            values.finish(tree)
         })
     }
 

@@ -1,5 +1,8 @@
 //! Batches: operations of one client that run at the same time, so that their verbs share doorbells.
 
+use crate::codec::Codec;
+use crate::tree::Tree;
+use crate::unfit::Unfit;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
 use farwood_index::ordered::{Ordered, OrderedValue};
@@ -94,6 +97,36 @@ pub(crate) async fn get_many(
 ) -> Done<()> {
     let get = |key| index.get(client, as_bytes(key));
     run_each(client, keys, as_bytes, get, |value: Option<OrderedValue>| read(value.as_deref())).await
+}
+
+/// The decoded values of a batch.
+pub(crate) struct BatchValues<V> {
+    values: Vec<Option<V>>,
+    /// The first value that cannot be decoded.
+    unfit: Option<Unfit>,
+}
+
+impl<V: Codec> BatchValues<V> {
+    pub(crate) fn with_capacity(keys: usize) -> Self {
+        Self { values: Vec::with_capacity(keys), unfit: None }
+    }
+
+    /// Adds the value of the next key.
+    #[inline]
+    pub(crate) fn decode(&mut self, value: Option<&[u8]>) {
+        match value.map(V::decode).transpose() {
+            Ok(value) => self.values.push(value),
+            Err(why) => self.unfit = self.unfit.take().or(Some(why)),
+        }
+    }
+
+    /// The values in the order of the keys, or the error of the first one that is not of the type.
+    pub(crate) fn finish(self, tree: &Tree) -> crate::error::Result<Vec<Option<V>>> {
+        match self.unfit {
+            None => Ok(self.values),
+            Some(why) => Err(tree.unfit("get many", "value", why)),
+        }
+    }
 }
 
 /// Stores entries; yields for each whether its key existed.

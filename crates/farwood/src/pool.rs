@@ -336,8 +336,7 @@ impl Pool {
     /// The calls on the indexes of this pool by this process, with their costs and durations, since
     /// [`set_metrics_level`](Self::set_metrics_level) has switched the counters on. [0 RT]
     ///
-    /// A snapshot contains all calls that have ended before it began. A forked child counts its own
-    /// calls.
+    /// A snapshot contains all calls that have ended before it began. A forked child counts its own calls.
     ///
     /// ```
     /// # use farwood::stats::MetricsLevel;

@@ -2,6 +2,7 @@
 
 use crate::argument::Call;
 use crate::async_index::AsyncIndex;
+use crate::batch::BatchValues;
 use crate::bulk_load::BulkLoad;
 use crate::codec::{Encode, Key, KeyRange, Prefix, Value, View};
 use crate::error::Result;
@@ -76,7 +77,7 @@ impl<K: Key, V: Value> Index<K, V> {
     /// interrupted change is unknown, as after [`with_timeout`](Self::with_timeout). Sessions and async handles that
     /// are created from the handle are not interrupted: drop their futures.
     ///
-    /// `interrupt` may run on the thread of the pool, if more than three threads use a pool over a network.
+    /// `interrupt` runs on the thread that calls.
     #[must_use]
     pub fn with_interrupt(&self, interrupt: Interrupt) -> Self {
         Self { tree: self.tree.with_interrupt(interrupt), types: PhantomData }
@@ -162,10 +163,10 @@ impl<K: Key, V: Value> Index<K, V> {
         Ok(Some(read(view)))
     }
 
-    /// As [`get_with`](Self::get_with), if the lookup need not wait: in shared memory, with the client that an earlier
-    /// call of this thread has opened, when no other client is just changing the entry. `Poll::Pending`: call
-    /// `get_with`. For programs that hold a lock of their own, which they release before they wait, as an interpreter
-    /// does.
+    /// As [`get_with`](Self::get_with), if the lookup need not wait: in shared memory, through a handle without a time
+    /// limit or an interrupt, with the client that an earlier call of this thread has opened, while no other client
+    /// changes the entry. `Poll::Pending`: call `get_with`. An interpreter calls it with its global lock held, and
+    /// releases the lock before it calls `get_with`.
     ///
     /// ```
     /// # use farwood::{Pool, PoolOptions, Radix};
@@ -208,10 +209,9 @@ impl<K: Key, V: Value> Index<K, V> {
     /// As [`get`](Self::get).
     pub fn get_many<Q: Encode<K>>(&self, keys: impl IntoIterator<Item = Q>) -> Result<Vec<Option<V>>> {
         let keys = self.keys("get many", keys)?;
-        let mut values = Vec::with_capacity(keys.len());
-        self.tree.get_many(&keys, &mut |value| values.push(value.map(V::decode).transpose()))?;
-        let unfit = |why| self.tree.unfit("get many", "value", why);
-        values.into_iter().collect::<std::result::Result<_, _>>().map_err(unfit)
+        let mut values = BatchValues::with_capacity(keys.len());
+        self.tree.get_many(&keys, &mut |value| values.decode(value))?;
+        values.finish(&self.tree)
     }
 
     /// As [`get_many`](Self::get_many), but calls `read` with each value in the buffer into which it was read, in the
@@ -247,7 +247,7 @@ impl<K: Key, V: Value> Index<K, V> {
         self.tree.get_many(&keys, &mut |value| match value.map(V::view).transpose() {
             Ok(view) if unfit.is_none() => read(view),
             Ok(_) => {}
-            Err(why) => unfit = Some(why),
+            Err(why) => unfit = unfit.take().or(Some(why)),
         })?;
         unfit.map_or(Ok(()), |why| Err(self.tree.unfit("get many", "value", why)))
     }

@@ -43,7 +43,7 @@ def get_many(report, pool, keys, rust):
     for _ in range(ROUNDS):
         rates["python"].append(LOOKUPS / alternating(1, own=lambda: index.get_many(asked))["own"])
         if rust:
-            arguments = [rust, pool.url, "numbers", str(keys), str(LOOKUPS), "1"]
+            arguments = [rust, pool.url, "numbers", str(keys), str(LOOKUPS)]
             printed = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
             rates["rust"].append(float(printed))
     figures = {"keys": keys, "per_s": round(statistics.median(rates["python"]))}
@@ -212,7 +212,8 @@ def main():
     options = parser.parse_args()
     report = Report(options.out)
     versions = {"python": platform.python_version(), "numpy": np.__version__, "farwood": farwood.__version__}
-    report.add("set-up", machine=platform.machine(), cores=os.cpu_count(), linux=platform.release(), **versions)
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    report.add("set-up", commit=commit, machine=platform.machine(), cores=os.cpu_count(), linux=platform.release(), **versions)
     url = f"shm://bench-{os.getpid()}"
     with farwood.create(url, "8 GiB") as pool:
         try:

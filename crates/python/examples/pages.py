@@ -5,8 +5,9 @@ as fast as page 1, and no page repeats or skips an entry when others are added.
 """
 
 import os
+from typing import Annotated
 
-from fastapi import FastAPI, HTTPException
+from fastapi import FastAPI, HTTPException, Query
 
 import farwood
 
@@ -29,6 +30,6 @@ def read(name: str):
 
 
 @app.get("/articles")
-def page(after: str | None = None, prefix: str | None = None, limit: int = 20):
-    entries = list(articles.items(prefix=prefix, after=after, limit=min(limit, 100)))
+def page(after: str | None = None, prefix: str | None = None, limit: Annotated[int, Query(ge=1, le=100)] = 20):
+    entries = list(articles.items(prefix=prefix, after=after, limit=limit))
     return {"articles": dict(entries), "after": entries[-1][0] if entries else None}

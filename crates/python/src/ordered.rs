@@ -326,9 +326,9 @@ impl OrderedHandle {
         Ok(self.decoded(key.py(), old)?.or(default))
     }
 
-    #[pyo3(name = "_exchange")]
     /// Replaces `expected` by `new`, where `None` is an absent key; returns whether the value was `expected`, and the
     /// value if not.
+    #[pyo3(name = "_exchange")]
     fn exchange<'py>(
         &self,
         key: &Bound<'py, PyAny>,
@@ -373,23 +373,23 @@ impl OrderedHandle {
         self.values.decode(key.py(), &new)
     }
 
-    #[pyo3(name = "_entries")]
     /// Iterates over the entries of a range: `part` selects keys (0), values (1) or both (2).
+    #[pyo3(name = "_entries")]
     fn scan(slf: &Bound<'_, Self>, span: Span<'_>, part: u8) -> PyResult<EntryScan> {
         let scan = slf.get().open_scan(span)?;
         Ok(EntryScan::new(scan, slf.clone().unbind(), Part::of(part)))
     }
 
-    #[pyo3(name = "_arrays")]
     /// Iterates over the entries of a range in arrays of up to `chunk` keys and values.
+    #[pyo3(name = "_arrays")]
     fn scan_in_arrays(slf: &Bound<'_, Self>, span: Span<'_>, chunk: usize) -> PyResult<ArrayScan> {
         check_chunk(chunk)?;
         let scan = slf.get().open_scan(span)?;
         Ok(ArrayScan::new(scan, slf.clone().unbind(), chunk))
     }
 
-    #[pyo3(name = "_arrow")]
     /// The entries of a range as an Arrow stream, in batches of up to `chunk` rows.
+    #[pyo3(name = "_arrow")]
     fn scan_arrow(&self, span: Span<'_>, chunk: usize) -> PyResult<ArrowScan> {
         check_chunk(chunk)?;
         // The reader of the stream may be any program, which does not expect an exception of Python.
@@ -397,8 +397,8 @@ impl OrderedHandle {
         Ok(ArrowScan::new(self.scan_of(&index, span)?, self, chunk))
     }
 
-    #[pyo3(name = "_count_entries")]
     /// Counts all entries.
+    #[pyo3(name = "_count_entries")]
     fn count_all(&self, py: Python<'_>) -> PyResult<u64> {
         let index = self.handle()?;
         without_gil(py, || index.count())

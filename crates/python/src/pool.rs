@@ -173,9 +173,6 @@ struct Sizes {
     cache: Option<usize>,
 }
 
-/// The longest values that a node of a btree holds: it has space for several.
-const VALUE_BYTES_IN_NODES: usize = 128;
-
 /// Returns a function that creates an index of the structure.
 fn create_index<'p>(
     pool: &'p farwood::Pool,
@@ -206,8 +203,6 @@ fn create_index<'p>(
                 options = options.key_bytes(bytes);
             }
             options = match (sizes.value, types.0[1]) {
-                // Longer values are stored outside the nodes.
-                (Some(bytes), Kind::Bytes) if bytes > VALUE_BYTES_IN_NODES => options.any_length_values(),
                 (Some(bytes), _) => options.value_bytes(bytes),
                 (None, Kind::Text | Kind::Bytes) => options.any_length_values(),
                 (None, _) => options,
@@ -274,8 +269,8 @@ fn check_value_type(py: Python<'_>, index: &RawIndex, value_type: Option<&str>) 
         }
         None if index.kinds()[1] == Kind::Bytes && !is_of_library => {
             let text = format!(
-                "{}: its values have a type of a program, such as a NumPy dtype, and are not bytes; open it with \
-                 that dtype",
+                "{}: its values have a type that a program has defined, such as a NumPy dtype, and are not bytes; open \
+                 it with that dtype",
                 index.url()
             );
             Err(raise(py, "TypeMismatch", (text,)))

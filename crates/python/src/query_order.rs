@@ -8,10 +8,10 @@ const BITS: u32 = 16;
 
 /// The positions of the rectangles in the order of a Z-curve through their centres.
 pub(crate) fn along_curve(rectangles: &[Rectangle]) -> Vec<usize> {
-    let centers: Vec<[f64; 2]> = rectangles.iter().map(center).collect();
-    let [horizontal, vertical] = [0, 1].map(|axis| Axis::of(centers.iter().map(|center| center[axis])));
+    let centres: Vec<[f64; 2]> = rectangles.iter().map(centre).collect();
+    let [horizontal, vertical] = [0, 1].map(|axis| Axis::of(centres.iter().map(|centre| centre[axis])));
     let place = |at: &usize| {
-        let [x, y] = centers[*at];
+        let [x, y] = centres[*at];
         spread(horizontal.cell(x)) | spread(vertical.cell(y)) << 1
     };
     let mut positions: Vec<usize> = (0..rectangles.len()).collect();
@@ -19,7 +19,7 @@ pub(crate) fn along_curve(rectangles: &[Rectangle]) -> Vec<usize> {
     positions
 }
 
-fn center(rectangle: &Rectangle) -> [f64; 2] {
+fn centre(rectangle: &Rectangle) -> [f64; 2] {
     let ([x0, y0], [x1, y1]) = (rectangle.min(), rectangle.max());
     [f64::midpoint(x0, x1), f64::midpoint(y0, y1)]
 }

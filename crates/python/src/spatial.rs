@@ -131,7 +131,7 @@ fn search_parts(
     if threads == 1 {
         return Ok(vec![FoundIds::search(index, rectangles, &positions)?]);
     }
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let mut parts = positions.chunks(positions.len().div_ceil(threads));
         let first = parts.next().unwrap_or_default();
         let others: Vec<_> = parts
@@ -202,8 +202,8 @@ impl SpatialHandle {
         });
     }
 
-    #[pyo3(name = "_count_all")]
     /// The number of rectangles. Reads all leaves.
+    #[pyo3(name = "_count_all")]
     fn count_all(&self, py: Python<'_>) -> PyResult<u64> {
         let index = self.handle()?;
         without_gil(py, || index.count_all())
@@ -215,8 +215,8 @@ impl SpatialHandle {
         without_gil(py, || index.is_empty())
     }
 
-    #[pyo3(name = "_insert_boxes")]
     /// Adds rectangles.
+    #[pyo3(name = "_insert_boxes")]
     fn insert_boxes(
         &self,
         py: Python<'_>,
@@ -231,8 +231,8 @@ impl SpatialHandle {
         Ok(())
     }
 
-    #[pyo3(name = "_remove_boxes")]
     /// Removes rectangles; returns for each whether it was present.
+    #[pyo3(name = "_remove_boxes")]
     fn remove_boxes<'py>(
         &self,
         py: Python<'py>,
@@ -248,16 +248,16 @@ impl SpatialHandle {
         Ok(PyArray1::from_vec(py, found))
     }
 
-    #[pyo3(name = "_move_box")]
     /// Moves a rectangle; returns whether it was present.
+    #[pyo3(name = "_move_box")]
     fn move_box(&self, py: Python<'_>, id: i64, old: [f64; 4], new: [f64; 4]) -> PyResult<bool> {
         let (index, item, bounds) =
             (self.handle()?, Item { bounds: rectangle(old)?, id: number(id)? }, rectangle(new)?);
         without_gil(py, || index.change(|editor: &mut Editor<'_>| editor.update(&item, bounds)))
     }
 
-    #[pyo3(name = "_load_boxes")]
     /// Loads rectangles into the empty index.
+    #[pyo3(name = "_load_boxes")]
     fn load_boxes(
         &self,
         py: Python<'_>,
@@ -269,16 +269,16 @@ impl SpatialHandle {
         without_gil(py, || index.bulk_load(&items, fill))
     }
 
-    #[pyo3(name = "_query_box")]
     /// The ids of the rectangles that intersect one.
+    #[pyo3(name = "_query_box")]
     fn query_box<'py>(&self, py: Python<'py>, corners: [f64; 4]) -> PyResult<Ids<'py>> {
         let (index, query) = (self.handle()?, Query::intersecting(rectangle(corners)?));
         let found = without_gil(py, || index.search(&query))?;
         Ok(PyArray1::from_vec(py, to_python(&found)))
     }
 
-    #[pyo3(name = "_query_boxes")]
     /// For each of many rectangles the ids of those that intersect it: positions of the queries, and ids.
+    #[pyo3(name = "_query_boxes")]
     fn query_boxes<'py>(
         &self,
         py: Python<'py>,
@@ -294,8 +294,8 @@ impl SpatialHandle {
         Ok((PyArray1::from_vec(py, pairs.positions), PyArray1::from_vec(py, pairs.ids)))
     }
 
-    #[pyo3(name = "_items_in")]
     /// The ids and rectangles that intersect one, for exact tests.
+    #[pyo3(name = "_items_in")]
     fn items_in<'py>(
         &self,
         py: Python<'py>,
@@ -311,8 +311,8 @@ impl SpatialHandle {
         Ok((PyArray1::from_vec(py, to_python(&found)), PyArray1::from_vec(py, bounds)))
     }
 
-    #[pyo3(name = "_nearest_to")]
     /// The ids nearest to each point and their distances, `count` for each: positions of the points, ids, distances.
+    #[pyo3(name = "_nearest_to")]
     fn nearest_to<'py>(
         &self,
         py: Python<'py>,

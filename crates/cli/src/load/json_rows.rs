@@ -3,8 +3,9 @@
 use super::args::Args;
 use super::rows::Row;
 use super::trouble::{Place, Trouble};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
+use std::fmt;
 
 /// The members of keys and values in the objects.
 #[derive(Clone, Debug)]
@@ -30,26 +31,53 @@ impl EntryMembers {
     /// The entry of a line.
     pub(super) fn row(&self, line: u64, text: &[u8]) -> Result<Row, Trouble> {
         let bad = |why| Trouble::record(Place::Line(line), why);
-        let members: BTreeMap<String, &RawValue> = serde_json::from_slice(text)
+        let Members(members) = serde_json::from_slice(text)
             .map_err(|error| bad(format!("the line is not a JSON object: {error}")))?;
         let known = |name: &String| *name == self.key || Some(name) == self.value.as_ref();
-        if let Some(other) = members.keys().find(|name| !self.is_selection && !known(name)) {
+        if let Some((other, _)) = members.iter().find(|(name, _)| !self.is_selection && !known(name)) {
             return Err(bad(format!(
                 "the object has the member '{other}'; select the members of keys and values with --key-column and \
                  --value-column (or --value), the others are not loaded"
             )));
         }
         let member = |name: &String| {
-            let found = members.get(name).ok_or_else(|| format!("the object has no member '{name}'"));
-            found.and_then(|value| {
-                words(value.get()).ok_or_else(|| {
-                    format!("the member '{name}' is {}; give a text, a number, true or false", value.get())
-                })
+            let mut found = members.iter().filter(|(other, _)| other == name);
+            let (_, value) = found.next().ok_or_else(|| format!("the object has no member '{name}'"))?;
+            if found.next().is_some() {
+                return Err(format!("the object has several members '{name}'"));
+            }
+            words(value.get()).ok_or_else(|| {
+                format!("the member '{name}' is {}; give a text, a number, true or false", value.get())
             })
         };
         let key = member(&self.key).map_err(bad)?;
         let value = self.value.as_ref().map(member).transpose().map_err(bad)?;
         Ok(Row { line, key, value })
+    }
+}
+
+/// The members of an object in their order: unlike a map, it keeps those with the same name.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Vec<(String, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(members)
+            }
+        }
+        deserializer.deserialize_map(InOrder).map(Members)
     }
 }
 
@@ -80,6 +108,7 @@ mod tests {
         for (text, expected) in [
             (r#"{"key":"a\tb\u0000","value":18446744073709551615}"#, "a\tb\0=18446744073709551615"),
             (r#" {"value": true, "key": -1.50} "#, "-1.50=true"),
+            (r#"{"key":"a","key":"b","value":1}"#, "the object has several members 'key'"),
             (r#"{"key":"a"}"#, "the object has no member 'value'"),
             (
                 r#"{"key":"a","value":null}"#,

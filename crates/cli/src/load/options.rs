@@ -24,8 +24,8 @@ pub(super) fn check_entries(
         && let Some(option) = context.first_given(&["header", "key_column", "value_column"])
     {
         return Err(format!(
-            "{option} applies to TSV and CSV, and this file is read as text, with one key per line; give --format csv \
-             or --format tsv, or omit {option}"
+            "{option} applies to files with columns or JSON objects, and this file is read as text, with one key per \
+             line; give --format csv, tsv or jsonl, or omit {option}"
         ));
     }
     if format == FileKind::Jsonl && context.is_given("header") {

@@ -9,7 +9,7 @@ use farwood::{BTree, Hashed, Index, Pool, Radix, Value};
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::task::Poll;
 use std::thread;
@@ -243,21 +243,30 @@ fn a_scan_from_both_ends_meets_in_the_middle() {
 }
 
 /// A thread that stops in a function holds the lock of the leaf.
+/// Starts a thread that holds the lock of the entry of key 1 until the sender is dropped, and waits until it does.
+fn hold<'s>(
+    scope: &'s thread::Scope<'s, '_>,
+    index: &'s Index<u64, u64>,
+) -> (thread::ScopedJoinHandle<'s, farwood::Result<Option<u64>>>, Sender<()>) {
+    let ((begun, has_begun), (end, has_ended)) = (channel(), channel::<()>());
+    let holder = scope.spawn(move || {
+        index.fetch_update(1, move |value| {
+            let _ = begun.send(());
+            let _ = has_ended.recv();
+            value.copied()
+        })
+    });
+    has_begun.recv().unwrap();
+    (holder, end)
+}
+
 #[test]
 fn a_call_ends_after_its_time_limit() {
     let scratch = scratch();
     with_each::<u64>(&scratch.open().unwrap(), |index| {
         index.put(1, 1).unwrap();
         thread::scope(|scope| {
-            let ((begun, has_begun), (tried, has_tried)) = (channel(), channel::<()>());
-            let holder = scope.spawn(move || {
-                index.fetch_update(1, move |value| {
-                    let _ = begun.send(());
-                    let _ = has_tried.recv();
-                    value.copied()
-                })
-            });
-            has_begun.recv().unwrap();
+            let (holder, end) = hold(scope, index);
             let began = Instant::now();
             let error = index.with_timeout(Duration::from_millis(50)).swap(1, 2).unwrap_err();
             // Async calls and sessions have the limit of the handle from which they were created.
@@ -271,7 +280,7 @@ fn a_call_ends_after_its_time_limit() {
             }
             // Without a limit of its own, a call waits for 20 s.
             assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-            drop(tried);
+            drop(end);
             assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::Unknown), "{error}");
             assert!(error.is_retryable());
             holder.join().unwrap().unwrap();
@@ -285,7 +294,6 @@ fn a_call_ends_after_its_time_limit() {
 fn an_interrupted_call_ends() {
     const THREADS: usize = 6;
     fn interrupt_all(index: &Index<u64, u64>) {
-        let ((begun, has_begun), (tried, has_tried)) = (channel(), channel::<()>());
         let asked = Arc::new(Mutex::new(HashSet::new()));
         let by_thread = Arc::clone(&asked);
         let impatient = index.with_interrupt(Arc::new(move || {
@@ -294,14 +302,7 @@ fn an_interrupted_call_ends() {
         }));
         let barrier = Barrier::new(THREADS);
         thread::scope(|scope| {
-            let holder = scope.spawn(move || {
-                index.fetch_update(1, move |value| {
-                    let _ = begun.send(());
-                    let _ = has_tried.recv();
-                    value.copied()
-                })
-            });
-            has_begun.recv().unwrap();
+            let (holder, end) = hold(scope, index);
             let interrupted = || {
                 assert!(impatient.get(1).is_ok(), "a call that does not wait is not interrupted");
                 barrier.wait();
@@ -316,7 +317,7 @@ fn an_interrupted_call_ends() {
             for waiter in waiters {
                 waiter.join().unwrap();
             }
-            drop(tried);
+            drop(end);
             holder.join().unwrap().unwrap();
         });
         assert_eq!(asked.lock().unwrap().len(), THREADS);

@@ -14,6 +14,9 @@ from .errors import Busy, Exists
 #: The longest time in seconds that a process waits for another one that creates the same pool.
 _CREATION_MAX = 30
 
+#: Values of longer dtypes are stored outside the nodes of a btree: a node of 1 KiB holds at least four entries.
+_NODE_VALUE_MAX = 192
+
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
@@ -122,7 +125,7 @@ class Pool:
         if structure is None:
             structure = "btree" if keys.has_one_length or key_bytes is not None else "radix"
         if structure == "btree":
-            if value_bytes is None and values.dtype is not None:
+            if value_bytes is None and values.dtype is not None and values.dtype.itemsize <= _NODE_VALUE_MAX:
                 value_bytes = values.dtype.itemsize
         index = OrderedMap._open(
             self, name, keys, values, structure, key_bytes, value_bytes, cache_bytes, create

@@ -19,26 +19,39 @@ _PREDICATES = (
 )
 
 
+def _numbers(given):
+    """The array of one or several rectangles or points that are given as numbers; ``None``: they are geometries."""
+    if isinstance(given, (tuple, list)) and len(given) in (2, 4) and all(isinstance(one, (int, float)) for one in given):
+        return np.asarray(given, np.float64)
+    if isinstance(given, np.ndarray) and given.dtype != object:
+        return np.asarray(given, np.float64)
+    return None
+
+
 def _boxes(given):
     """An array of rectangles with 4 columns, and whether one rectangle was given. A point is a rectangle of no size."""
-    if isinstance(given, (tuple, list)) and len(given) in (2, 4) and all(isinstance(one, (int, float)) for one in given):
-        given = np.asarray(given, np.float64)
-    if isinstance(given, np.ndarray) and given.dtype != object:
-        boxes = np.atleast_2d(np.asarray(given, np.float64))
-        if boxes.ndim != 2 or boxes.shape[1] not in (2, 4):
-            raise ValueError(
-                f"an array of the shape {given.shape} has no rectangles; give (min x, min y, max x, max y) or points (x, "
-                "y), or an array with 4 or 2 columns"
-            )
-        return np.hstack((boxes, boxes)) if boxes.shape[1] == 2 else boxes, given.ndim == 1
-    shapely = _shapely()
-    geometries = _objects(given)
-    if not (shapely.is_geometry(geometries) | (geometries == None)).all():  # noqa: E711, for each item
-        raise TypeError(
-            f"{given!r} is no rectangle; give (min x, min y, max x, max y), a point (x, y), an array of them, or geometries"
+    numbers = _numbers(given)
+    if numbers is None:
+        bounds = _bounds(given)
+    elif numbers.ndim in (1, 2) and numbers.shape[-1] in (2, 4):
+        bounds = np.tile(numbers, 2) if numbers.shape[-1] == 2 else numbers
+    else:
+        raise ValueError(
+            f"an array of the shape {numbers.shape} has no rectangles; give (min x, min y, max x, max y) or points (x, "
+            "y), or an array with 4 or 2 columns"
         )
-    bounds = shapely.bounds(geometries)
-    return (bounds.reshape(1, 4), True) if bounds.ndim == 1 else (bounds, False)
+    return np.atleast_2d(bounds), bounds.ndim == 1
+
+
+def _bounds(given):
+    """The bounds of one or several geometries."""
+    shapely, geometries = _shapely(), _objects(given)
+    if not (shapely.is_geometry(geometries) | shapely.is_missing(geometries)).all():
+        raise TypeError(
+            f"{given!r} is not a rectangle; give (min x, min y, max x, max y), a point (x, y), an array of them, or "
+            "geometries"
+        )
+    return shapely.bounds(geometries)
 
 
 def _objects(given):
@@ -49,13 +62,10 @@ def _objects(given):
 
 def _as_geometries(given, boxes):
     """The geometries of a query: those that were given, or its rectangles and points as geometries."""
-    shapely = _shapely()
-    if isinstance(given, (tuple, list, np.ndarray)):
-        objects = np.asarray(given, dtype=object).reshape(-1)
-        if not shapely.is_geometry(objects[:1]).any() and isinstance(objects[0] if len(objects) else 0.0, (int, float)):
-            are_points = (boxes[:, :2] == boxes[:, 2:]).all(axis=1)
-            return np.where(are_points, shapely.points(boxes[:, :2]), shapely.box(*boxes.T))
-    return _objects(given).reshape(-1)
+    if _numbers(given) is None:
+        return _objects(given).reshape(-1)
+    are_points = (boxes[:, :2] == boxes[:, 2:]).all(axis=1)
+    return np.where(are_points, _shapely().points(boxes[:, :2]), _shapely().box(*boxes.T))
 
 
 def _ids(given):

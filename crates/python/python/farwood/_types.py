@@ -85,9 +85,9 @@ def _microseconds_of(moments):
     """The microseconds of an array of datetime64 with any unit. Lost digits and missing times are refused."""
     stored = moments.astype("M8[us]")
     if np.isnat(moments).any():
-        raise ValueError("NaT is no time that a map can store")
+        raise ValueError("a map cannot store NaT")
     if not (stored.astype(moments.dtype) == moments).all():
-        raise ValueError(f"an array of {moments.dtype} has times that are no whole microseconds; round them")
+        raise ValueError(f"an array of {moments.dtype} has times that are not whole microseconds; round them")
     least, greatest = np.datetime64("0001-01-01", "us"), np.datetime64("9999-12-31T23:59:59.999999", "us")
     if ((stored < least) | (stored > greatest)).any():
         raise OverflowError("a time is outside the years 1 to 9999, which datetime can have")

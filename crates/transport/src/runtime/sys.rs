@@ -92,7 +92,8 @@ impl TaskThread {
     /// As [`run`](Self::run), and calls `meanwhile` on the calling thread after each `pause` until the output is there.
     ///
     /// # Panics
-    /// As [`run`](Self::run), and if `meanwhile` panics, after the future has ended.
+    /// As [`run`](Self::run), and if `meanwhile` panics: it is not called again, and the panic continues after the
+    /// future has ended.
     pub fn run_beside<T: Send, F: Future<Output = T>>(
         &self,
         pause: Duration,
@@ -108,13 +109,15 @@ impl TaskThread {
         // field of `Unstarted` and of `Scoped`, so everything else that borrows is dropped before: `work`, or the
         // future, whose output moves to the rendezvous. The task thread drops each job and each future once, at the
         // latest when it ends; if it leaks one, this function does not return. No statement between here and the wait
-        // unwinds: panics of `meanwhile` are caught, and `send_job` may only abort for lack of memory.
+        // unwinds: a panic of `meanwhile` is caught and its payload kept, and `send_job` may only abort for lack of
+        // memory.
         let job: Job = unsafe { std::mem::transmute::<ScopedJob<'_>, Job>(job) };
         self.send_job(job);
         let mut panic = None;
         while !rendezvous.is_done_within(pause) {
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(&mut meanwhile)) {
-                panic = Some(payload);
+            // Once only: the destructor of a payload may panic, too.
+            if panic.is_none() {
+                panic = catch_unwind(AssertUnwindSafe(&mut meanwhile)).err();
             }
         }
         let outcome = rendezvous.state.lock().unwrap_or_else(PoisonError::into_inner).0.take();
@@ -168,7 +171,7 @@ mod tests {
         let mut calls = 0;
         let meanwhile = || {
             calls += 1;
-            is_enough.store(calls == 3, Ordering::Relaxed);
+            is_enough.store(calls >= 3, Ordering::Relaxed);
         };
         let output = tasks.run_beside(Duration::from_millis(1), meanwhile, async || {
             while !is_enough.load(Ordering::Relaxed) {
