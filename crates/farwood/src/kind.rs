@@ -213,12 +213,12 @@ pub(crate) fn unpad(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-fn write_hex(bytes: &[u8]) -> String {
+pub(crate) fn write_hex(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('?');
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-fn read_hex(digits: &str) -> Option<Vec<u8>> {
+pub(crate) fn read_hex(digits: &str) -> Option<Vec<u8>> {
     let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
     let digits = digits.as_bytes();
     if !digits.len().is_multiple_of(2) {

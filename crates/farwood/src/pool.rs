@@ -395,7 +395,7 @@ impl Pool {
         self.attached().failed(operation, name, source)
     }
 
-    fn create_tree(
+    pub(crate) fn create_tree(
         &self,
         name: &str,
         columns: [Column; 2],

@@ -130,6 +130,16 @@ impl<K: Key, V: Value> Scan<K, V> {
         self.index.check_process("scan")
     }
 
+    /// Fetches the next batch of a forward scan, from which no entries were taken; `None`: there are no more.
+    #[cfg(feature = "backup")]
+    pub(crate) fn next_batch(&mut self) -> Result<Option<&Entries>> {
+        if self.is_fetched {
+            return self.failed.take().map_or(Ok(None), Err);
+        }
+        self.fetch(Direction::Forward)?;
+        Ok(Some(&self.batches[0].entries))
+    }
+
     /// Fetches the next batch from the end at which a scan in `direction` begins.
     fn fetch(&mut self, direction: Direction) -> Result<()> {
         let limit = self.remaining.min(self.batch_max);

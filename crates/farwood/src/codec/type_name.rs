@@ -68,6 +68,23 @@ impl TypeName {
         candidate.into_iter().chain(&WORDS).find(|name| name.hash() == hash).unwrap_or(&UNKNOWN)
     }
 
+    /// The bytes of all values of this type, if it is one of the library that is neither a tuple nor an option, and its
+    /// values have one length.
+    #[cfg(feature = "backup")]
+    pub(crate) fn bytes(&self) -> Option<usize> {
+        let Form::Word(word) = self.0 else { return None };
+        Some(match word {
+            "()" => 0,
+            "u8" | "i8" | "bool" => 1,
+            "u16" | "i16" => 2,
+            "u32" | "i32" | "f32" => 4,
+            "u64" | "i64" | "f64" => 8,
+            "duration" | "time" => 12,
+            "u128" | "i128" => 16,
+            _ => return None,
+        })
+    }
+
     /// Whether only the hash is known.
     pub(crate) fn is_unknown(&self) -> bool {
         self.0 == Form::Unknown

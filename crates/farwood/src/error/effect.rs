@@ -70,6 +70,9 @@ impl Error {
             | Self::Unusable { .. } => Effect::None,
             #[cfg(feature = "geometry")]
             Self::Geometry { .. } => Effect::None,
+            // The indexes of a failed restore are removed.
+            #[cfg(feature = "backup")]
+            Self::Backup { .. } => Effect::None,
             Self::Pool { operation: "remove", source } => of_removal(source),
             Self::Pool { source, .. } => of_shm(source),
             #[cfg(feature = "tcp")]

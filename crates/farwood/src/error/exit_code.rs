@@ -2,6 +2,8 @@
 
 use super::kind::of_system;
 use super::{Error, ErrorKind};
+#[cfg(feature = "backup")]
+use crate::backup::BackupError;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
 #[cfg(feature = "etcd")]
@@ -32,6 +34,12 @@ impl Error {
             Self::Feature { .. } | Self::Served { .. } | Self::Unfit { .. } => Some(2),
             #[cfg(feature = "geometry")]
             Self::Geometry { .. } => Some(8),
+            #[cfg(feature = "backup")]
+            Self::Backup { source, .. } => match source {
+                BackupError::Io(error) => exception_of_system(error),
+                BackupError::CutOff { .. } | BackupError::Damaged { .. } => Some(2),
+                _ => None,
+            },
             Self::Pool { source, .. } | Self::Unusable { source, .. } => match source {
                 ShmError::Pool { error, .. } => exception_of_fabric(error),
                 ShmError::Io { error, .. } => exception_of_system(error),

@@ -48,6 +48,8 @@ impl Error {
             | Self::System { .. } => None,
             #[cfg(feature = "geometry")]
             Self::Geometry { .. } => None,
+            #[cfg(feature = "backup")]
+            Self::Backup { source, .. } => source.help(),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The kinds of errors, which a program acts on.
 
 use super::Error;
+#[cfg(feature = "backup")]
+use crate::backup::BackupError;
 use crate::unfit::Unfit;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
@@ -138,6 +140,8 @@ impl Error {
             Self::Type { .. } => Kind::TypeMismatch,
             #[cfg(feature = "geometry")]
             Self::Geometry { .. } => Kind::TypeMismatch,
+            #[cfg(feature = "backup")]
+            Self::Backup { source, .. } => of_backup(source),
             Self::OpenHere { .. } | Self::Attached { .. } => Kind::Busy,
             Self::Pool { source, .. } | Self::Unusable { source, .. } => of_shm(source),
             #[cfg(feature = "tcp")]
@@ -187,6 +191,19 @@ impl Error {
     /// ```
     pub fn is_retryable(&self) -> bool {
         self.kind().is_temporary()
+    }
+}
+
+#[cfg(feature = "backup")]
+fn of_backup(error: &BackupError) -> ErrorKind {
+    match error {
+        BackupError::Io(error) => of_system(error),
+        BackupError::NotABackup => ErrorKind::TypeMismatch,
+        BackupError::Version { .. } => ErrorKind::Unsupported,
+        BackupError::CutOff { .. } | BackupError::Damaged { .. } => ErrorKind::Damaged,
+        BackupError::NoSuchIndex { .. } => ErrorKind::NotFound,
+        BackupError::IndexExists { .. } => ErrorKind::Exists,
+        BackupError::Options { .. } | BackupError::Unfit { .. } => ErrorKind::InvalidArgument,
     }
 }
 

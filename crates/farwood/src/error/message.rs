@@ -45,6 +45,10 @@ impl Error {
             | Self::OpenHere { url } => format!("{operation} {url}"),
             #[cfg(feature = "geometry")]
             Self::Geometry { url, .. } => format!("{operation} {url}"),
+            #[cfg(feature = "backup")]
+            Self::Backup { path: Some(path), .. } => format!("{operation} {}", path.display()),
+            #[cfg(feature = "backup")]
+            Self::Backup { path: None, .. } => operation.to_owned(),
             Self::Attached { pool, .. } | Self::Unusable { pool, .. } => format!("{operation} shm://{pool}"),
             Self::System { path, .. } => format!("cannot {operation} {}", path.display()),
         }
@@ -74,6 +78,8 @@ impl Error {
             Self::Argument { what, value, remedy, .. } => format!("the {what} is {value}; {remedy}"),
             #[cfg(feature = "geometry")]
             Self::Geometry { id, why, .. } => format!("the record {id} {why}"),
+            #[cfg(feature = "backup")]
+            Self::Backup { source, .. } => source.to_string(),
             Self::OpenHere { .. } => "this process has it open".to_owned(),
             Self::Attached { processes, .. } => {
                 format!("processes are attached to it ({})", list(processes))
@@ -97,6 +103,11 @@ impl Error {
             Self::TimedOut { .. } => format!("{description}; {}", after_timeout(self.effect())),
             #[cfg(feature = "geometry")]
             Self::Geometry { .. } => description,
+            #[cfg(feature = "backup")]
+            Self::Backup { source, .. } => match source.help() {
+                Some(remedy) => format!("{description}; {remedy}"),
+                None => description,
+            },
             Self::Pool { source, .. } => source.to_string(),
             #[cfg(feature = "tcp")]
             Self::Tcp { source, .. } => source.to_string(),

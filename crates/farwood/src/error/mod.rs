@@ -18,6 +18,8 @@ mod kind;
 mod message;
 mod operation;
 
+#[cfg(feature = "backup")]
+use crate::backup::BackupError;
 use crate::kind::Type;
 use crate::unfit::Unfit;
 pub use effect::Effect;
@@ -187,6 +189,16 @@ pub enum Error {
         /// The reason, and the remedy.
         why: String,
     },
+    /// A backup cannot be written or restored.
+    #[cfg(feature = "backup")]
+    Backup {
+        /// The operation: "dump" or "restore".
+        operation: &'static str,
+        /// The file; `None`: a stream of the caller.
+        path: Option<PathBuf>,
+        /// The cause.
+        source: BackupError,
+    },
     /// An index cannot be created with these options.
     Options {
         /// The index.
@@ -240,6 +252,17 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
+}
+
+#[cfg(feature = "backup")]
+impl Error {
+    /// The same error with the file of the backup, if it is one of a backup.
+    pub(crate) fn about_file(mut self, file: &std::path::Path) -> Self {
+        if let Self::Backup { path, .. } = &mut self {
+            *path = Some(file.to_owned());
+        }
+        self
+    }
 }
 
 /// The text of an error contains that of its cause, so there is no source.

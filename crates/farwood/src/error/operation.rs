@@ -14,7 +14,7 @@ pub(super) enum OperationClass {
 }
 
 /// The class of each operation.
-const CLASSES: [(&str, OperationClass); 45] = [
+const CLASSES: [(&str, OperationClass); 47] = [
     ("get", OperationClass::Read),
     ("get many", OperationClass::Read),
     ("scan", OperationClass::Read),
@@ -26,6 +26,8 @@ const CLASSES: [(&str, OperationClass); 45] = [
     ("scrub", OperationClass::Read),
     ("check", OperationClass::Read),
     ("parse", OperationClass::Read),
+    ("dump", OperationClass::Read),
+    ("restore", OperationClass::Change),
     ("open", OperationClass::Read),
     ("open an index of", OperationClass::Read),
     ("list the indexes of", OperationClass::Read),
@@ -120,6 +122,8 @@ impl Error {
             Self::Etcd { operation, .. } => operation,
             #[cfg(feature = "geometry")]
             Self::Geometry { operation, .. } => operation,
+            #[cfg(feature = "backup")]
+            Self::Backup { operation, .. } => operation,
         }
     }
 }

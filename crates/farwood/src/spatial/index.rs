@@ -322,6 +322,19 @@ impl Spatial {
         self.look_up(caller, &CountMatches(query)).await
     }
 
+    /// All items, as of one moment during the call. Costs and errors as [`search`](Self::search).
+    #[cfg(feature = "backup")]
+    pub(crate) fn all_items(&self) -> Result<Vec<Item>> {
+        self.look_up_blocking(&Search(&everything()))
+    }
+
+    /// All records, as of one moment during the call. Costs and errors as
+    /// [`search_records`](Self::search_records).
+    #[cfg(feature = "backup")]
+    pub(crate) fn all_records(&self) -> Result<Vec<farwood_index::catfish::Record>> {
+        self.records_in(&everything())
+    }
+
     /// Counts all items. Costs and errors as [`search`](Self::search): the call reads all leaves.
     ///
     /// # Errors

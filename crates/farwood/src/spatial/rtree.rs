@@ -24,6 +24,12 @@ impl RTree {
         Self::new()
     }
 
+    /// The options of an index that exists.
+    #[cfg(feature = "backup")]
+    pub(crate) fn of(config: CatfishConfig) -> Self {
+        Self { config, node_bytes: None }
+    }
+
     /// Sets the ids, and thereby whether the index has records. The default is [`IdKind::Repeated`]: rectangles only.
     pub fn ids(mut self, ids: IdKind) -> Self {
         self.config.ids = ids;

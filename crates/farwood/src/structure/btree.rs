@@ -130,6 +130,19 @@ impl BTree {
     }
 }
 
+#[cfg(feature = "backup")]
+impl BTree {
+    /// Sets lengths that were not set: those of the entries of a backup.
+    pub(crate) fn or_lengths(self, key_bytes: Option<usize>, value_bytes: Option<usize>) -> Self {
+        let key_bytes = self.key_bytes.or(key_bytes);
+        match (self.values, self.value_bytes, value_bytes) {
+            (Values::Fixed, None, Some(_)) => Self { key_bytes, value_bytes, ..self },
+            (Values::Fixed, None, None) => Self { key_bytes, ..self }.any_length_values(),
+            _ => Self { key_bytes, ..self },
+        }
+    }
+}
+
 impl Structure for BTree {
     fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String> {
         let [keys, values] = columns;

@@ -4,6 +4,7 @@ mod alone;
 mod anonymous;
 mod async_spatial;
 mod async_tasks;
+mod backup;
 mod batches;
 mod coordinates;
 mod counters;

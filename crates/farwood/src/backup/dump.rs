@@ -1,0 +1,287 @@
+//! Writing a backup.
+
+use super::block::{BLOCK_BYTES, BlockKind, BlockWriter};
+use super::error::{BackupError, BackupResult};
+use super::header::{
+    BackupHeader, ColumnHeader, Consistency, EntryTypes, FileEnd, IndexEnd, IndexHeader, to_json,
+};
+use super::parts::push_entry;
+#[cfg(feature = "spatial")]
+use super::parts::{push_item, push_record};
+use super::progress::{BackupSummary, IndexProgress, IndexSummary};
+use super::whole_file::WholeFile;
+use crate::error::{Error, Result};
+use crate::kind::write_hex;
+use crate::pool::Pool;
+use crate::typed_index::Index;
+use farwood_fabric::directory::{self, TypedEntry};
+use farwood_index::catfish;
+use farwood_index::ordered::System;
+use farwood_transport::runtime::block_on;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Writes a backup of a pool: its indexes with their options and contents. Other processes may change the indexes
+/// meanwhile; [`Consistency`] states what the backup then contains. [as a scan of each index]
+///
+/// The memory of a dump is bounded, except that a spatial index is read as it is at one moment, and so is in memory as a
+/// whole.
+///
+/// ```
+/// use farwood::backup::{Dump, Restore};
+/// use farwood::{BTree, Pool, Radix};
+///
+/// let pool = Pool::anonymous(64 << 20)?;
+/// pool.create_index::<u64, u64>("numbers", &BTree::new())?.put(1, 10)?;
+/// let mut file = Vec::new();
+/// let written = Dump::of(&pool).to_writer(&mut file)?;
+/// assert_eq!(written.indexes[0].entries, 1);
+///
+/// let other = Pool::anonymous(64 << 20)?;
+/// Restore::into(&other).structure(Radix::new()).from_reader(file.as_slice())?;
+/// assert_eq!(other.open_index::<u64, u64>("numbers")?.get(1)?, Some(10));
+/// # Ok::<(), farwood::Error>(())
+/// ```
+#[must_use = "a dump does nothing before `to_writer`"]
+pub struct Dump<'p> {
+    pool: &'p Pool,
+    only: BTreeSet<String>,
+    progress: Box<dyn FnMut(IndexProgress<'_>) + 'p>,
+}
+
+impl<'p> Dump<'p> {
+    /// A dump of all indexes of the pool.
+    pub fn of(pool: &'p Pool) -> Self {
+        Self { pool, only: BTreeSet::new(), progress: Box::new(|_| ()) }
+    }
+
+    /// Dumps this index, and others that are named in the same way, instead of all.
+    pub fn index(mut self, name: impl Into<String>) -> Self {
+        self.only.insert(name.into());
+        self
+    }
+
+    /// Calls `progress` after each block.
+    pub fn progress(mut self, progress: impl FnMut(IndexProgress<'_>) + 'p) -> Self {
+        self.progress = Box::new(progress);
+        self
+    }
+
+    /// Writes the backup. It is complete when the call has returned, and `out` has stored what was written to it.
+    ///
+    /// # Errors
+    /// [`Error::Backup`]: `out` fails; [`Error::Index`], [`Error::Fabric`].
+    pub fn to_writer(mut self, out: impl Write) -> Result<BackupSummary> {
+        let entries = self.entries()?;
+        let header = self.header(&entries);
+        let begun = || {
+            let mut blocks = BlockWriter::begin(out)?;
+            blocks.write(BlockKind::Pool, &to_json(&header))?;
+            BackupResult::Ok(blocks)
+        };
+        let mut blocks = begun().map_err(failed)?;
+        let mut indexes = Vec::new();
+        for entry in &entries {
+            let entries = self.index_of(entry, &mut blocks)?;
+            indexes.push(IndexSummary { name: entry.entry.name.clone(), entries });
+        }
+        let end = || {
+            blocks.write(BlockKind::End, &to_json(&FileEnd { indexes: indexes.len() }))?;
+            let bytes = blocks.written();
+            blocks.end()?;
+            BackupResult::Ok(bytes)
+        };
+        let bytes = end().map_err(failed)?;
+        Ok(BackupSummary { indexes, bytes })
+    }
+
+    /// Writes the backup to a file, which replaces one of that name when the backup is complete and on the disk. After
+    /// an error, the file of that name is as it was.
+    ///
+    /// # Errors
+    /// As [`to_writer`](Self::to_writer), with the path.
+    pub fn to_file(self, path: impl AsRef<Path>) -> Result<BackupSummary> {
+        let path = path.as_ref();
+        let written =
+            WholeFile::create(path).map_err(|error| failed(BackupError::Io(error))).and_then(|file| {
+                let mut out = BufWriter::with_capacity(BLOCK_BYTES, file);
+                let summary = self.to_writer(&mut out)?;
+                let file = out.into_inner().map_err(|error| failed(BackupError::Io(error.into_error())))?;
+                file.complete().map_err(|error| failed(BackupError::Io(error)))?;
+                Ok(summary)
+            });
+        written.map_err(|error| error.about_file(path))
+    }
+
+    /// The directory entries of the indexes, in the order of their names.
+    fn entries(&self) -> Result<Vec<TypedEntry>> {
+        let client = self.pool.client("list the indexes of")?;
+        let listed = block_on(directory::list(&*client));
+        let mut entries = listed.map_err(|error| self.pool.fabric_failed("list the indexes of", error))?;
+        entries.sort_by(|a, b| a.entry.name.cmp(&b.entry.name));
+        for name in &self.only {
+            if !entries.iter().any(|entry| entry.entry.name == *name) {
+                let source = farwood_index::IndexError::NoSuchIndex(name.clone());
+                return Err(self.pool.failed("open", name, source));
+            }
+        }
+        entries.retain(|entry| self.only.is_empty() || self.only.contains(&entry.entry.name));
+        Ok(entries)
+    }
+
+    fn header(&self, entries: &[TypedEntry]) -> BackupHeader {
+        let url = self.pool.url();
+        let created = SystemTime::now().duration_since(UNIX_EPOCH);
+        BackupHeader {
+            farwood: env!("CARGO_PKG_VERSION").to_owned(),
+            // The parameters of a URL name files of this machine.
+            source: url.split('?').next().unwrap_or_default().to_owned(),
+            created: created.map_or(0, |time| time.as_secs()),
+            consistency: Consistency::EachIndex,
+            indexes: entries.iter().map(|entry| entry.entry.name.clone()).collect(),
+        }
+    }
+
+    /// Writes an index; returns the number of its parts.
+    fn index_of<W: Write>(&mut self, entry: &TypedEntry, blocks: &mut BlockWriter<W>) -> Result<u64> {
+        let mut contents =
+            Contents { name: &entry.entry.name, blocks, count: 0, progress: &mut *self.progress };
+        match System::ALL.into_iter().find(|system| system.kind() == entry.entry.kind) {
+            Some(system) => ordered(self.pool, system, entry, &mut contents)?,
+            None if entry.entry.kind == catfish::KIND => spatial(self.pool, entry, &mut contents)?,
+            None => {
+                let name = &entry.entry.name;
+                let source = farwood_index::ordered::describe(&entry.entry).map(drop);
+                return Err(self.pool.failed(
+                    "open",
+                    name,
+                    source.expect_err("the kind of index is unknown"),
+                ));
+            }
+        }
+        let entries = contents.count;
+        contents.write(BlockKind::IndexEnd, &to_json(&IndexEnd { entries }))?;
+        Ok(entries)
+    }
+}
+
+/// The blocks of an index.
+struct Contents<'a, W> {
+    name: &'a str,
+    blocks: &'a mut BlockWriter<W>,
+    /// Parts of all blocks so far.
+    count: u64,
+    progress: &'a mut dyn FnMut(IndexProgress<'_>),
+}
+
+impl<W: Write> Contents<'_, W> {
+    fn write(&mut self, kind: BlockKind, block: &[u8]) -> Result<()> {
+        let written = self.blocks.write(kind, block);
+        written.map_err(|error| failed(BackupError::Io(error)))?;
+        (self.progress)(IndexProgress {
+            index: self.name,
+            entries: self.count,
+            bytes: self.blocks.written(),
+        });
+        Ok(())
+    }
+
+    /// Writes the block if it is complete.
+    fn write_full(&mut self, kind: BlockKind, block: &mut Vec<u8>) -> Result<()> {
+        if block.len() >= BLOCK_BYTES {
+            self.write(kind, block)?;
+            block.clear();
+        }
+        Ok(())
+    }
+}
+
+fn index_header(entry: &TypedEntry, system: &str) -> IndexHeader {
+    let parameters = write_hex(&entry.entry.parameters);
+    IndexHeader {
+        name: entry.entry.name.clone(),
+        system: system.to_owned(),
+        types: None,
+        ids: None,
+        coordinates: None,
+        format: entry.entry.format,
+        parameters,
+    }
+}
+
+fn ordered<W: Write>(
+    pool: &Pool,
+    system: System,
+    entry: &TypedEntry,
+    contents: &mut Contents<'_, W>,
+) -> Result<()> {
+    let index: Index<Vec<u8>, Vec<u8>> = pool.open_untyped(&entry.entry.name)?;
+    let [keys, values] = index.kinds().map(crate::kind::Kind::number);
+    let types = EntryTypes {
+        keys: ColumnHeader::new(keys, index.key_width(), entry.types[0]),
+        values: ColumnHeader::new(values, index.value_width(), entry.types[1]),
+    };
+    let header = IndexHeader { types: Some(types), ..index_header(entry, system.name()) };
+    contents.write(BlockKind::Index, &to_json(&header))?;
+    let (mut block, mut before) = (Vec::with_capacity(2 * BLOCK_BYTES), Vec::new());
+    let mut scan = index.iter();
+    while let Some(entries) = scan.next_batch()? {
+        for (key, value) in entries.iter() {
+            push_entry(&mut block, &before, (key, value));
+            contents.count += 1;
+            before.clear();
+            before.extend_from_slice(key);
+            if block.len() >= BLOCK_BYTES {
+                contents.write_full(BlockKind::Entries, &mut block)?;
+                before.clear();
+            }
+        }
+    }
+    contents.write(BlockKind::Entries, &block)
+}
+
+#[cfg(feature = "spatial")]
+fn spatial<W: Write>(pool: &Pool, entry: &TypedEntry, contents: &mut Contents<'_, W>) -> Result<()> {
+    let index = pool.open_spatial(&entry.entry.name)?;
+    let ids = index.ids();
+    let header = IndexHeader {
+        ids: Some(ids.name().to_owned()),
+        coordinates: index.coordinates().name().map(str::to_owned),
+        ..index_header(entry, "catfish")
+    };
+    contents.write(BlockKind::Index, &to_json(&header))?;
+    let mut block = Vec::with_capacity(2 * BLOCK_BYTES);
+    if ids.is_unique() {
+        for record in index.all_records()? {
+            push_record(&mut block, &record);
+            contents.count += 1;
+            contents.write_full(BlockKind::Records, &mut block)?;
+        }
+        return contents.write(BlockKind::Records, &block);
+    }
+    for item in index.all_items()? {
+        push_item(&mut block, &item);
+        contents.count += 1;
+        contents.write_full(BlockKind::Items, &mut block)?;
+    }
+    contents.write(BlockKind::Items, &block)
+}
+
+#[cfg(not(feature = "spatial"))]
+fn spatial<W: Write>(pool: &Pool, entry: &TypedEntry, _: &mut Contents<'_, W>) -> Result<()> {
+    let name = &entry.entry.name;
+    Err(Error::Feature { url: pool.attached().index_url(name), feature: "spatial".to_owned() })
+}
+
+fn failed(source: BackupError) -> Error {
+    Error::Backup { operation: "dump", path: None, source }
+}
+
+impl fmt::Debug for Dump<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dump").field("pool", &self.pool).field("only", &self.only).finish_non_exhaustive()
+    }
+}

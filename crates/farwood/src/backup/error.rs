@@ -1,0 +1,108 @@
+//! Errors of backup files.
+
+use std::{fmt, io};
+
+pub(super) type BackupResult<T> = Result<T, BackupError>;
+
+/// The reason why a backup file cannot be written or used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// The file cannot be read or written.
+    Io(io::Error),
+    /// The file is of another kind.
+    NotABackup,
+    /// A later version of Farwood wrote the file.
+    Version {
+        /// The version of the format in the file.
+        found: u32,
+        /// The latest version that this program reads.
+        known: u32,
+    },
+    /// The file ends before its last block.
+    CutOff {
+        /// Bytes of the file.
+        at: u64,
+    },
+    /// A block does not have the contents that were written.
+    Damaged {
+        /// The offset of the block in the file.
+        at: u64,
+        /// The contradiction.
+        why: String,
+    },
+    /// The backup has no index of that name.
+    NoSuchIndex {
+        /// The name.
+        name: String,
+        /// The names of its indexes.
+        has: Vec<String>,
+    },
+    /// The pool has an index of that name already.
+    IndexExists {
+        /// The name.
+        name: String,
+    },
+    /// An index cannot be restored with these options.
+    Options {
+        /// The index.
+        name: String,
+        /// The reason, and the remedy.
+        why: String,
+    },
+    /// An entry of the backup does not fit the new index.
+    Unfit {
+        /// The index.
+        name: String,
+        /// The number of the entry, from 0.
+        entry: u64,
+        /// The reason.
+        why: String,
+    },
+}
+
+impl From<io::Error> for BackupError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl BackupError {
+    /// The remedy; `None`: the text contains it, or none is known.
+    pub(crate) fn help(&self) -> Option<&'static str> {
+        match self {
+            Self::NotABackup => Some("give a file that `farwood dump`, or `Dump`, has written"),
+            Self::Version { .. } => Some("use a later version of Farwood"),
+            Self::CutOff { .. } | Self::Damaged { .. } => Some("use another copy of the file"),
+            Self::IndexExists { .. } => {
+                Some("restore it under another name, or drop the index of the pool first")
+            }
+            Self::Io(_) | Self::NoSuchIndex { .. } | Self::Options { .. } | Self::Unfit { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for BackupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::NotABackup => f.write_str("it is not a backup of Farwood"),
+            Self::Version { found, known } => {
+                write!(
+                    f,
+                    "it has version {found} of the format, and this program reads versions up to {known}"
+                )
+            }
+            Self::CutOff { at } => write!(f, "it ends after {at} bytes, before the end of the backup"),
+            Self::Damaged { at, why } => write!(f, "the block at offset {at} is damaged: {why}"),
+            Self::NoSuchIndex { name, has } => {
+                write!(f, "it has no index '{name}'; it has {}", has.join(", "))
+            }
+            Self::IndexExists { name } => write!(f, "the pool has an index '{name}' already"),
+            Self::Options { name, why } => write!(f, "index '{name}': {why}"),
+            Self::Unfit { name, entry, why } => write!(f, "index '{name}', entry {entry}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for BackupError {}

@@ -1,0 +1,125 @@
+//! Keys and values of a backup in the lengths of another index.
+//!
+//! A B-link tree has keys of one length, and pads shorter ones with zeros; a radix tree stores them as they are. Padding
+//! can be removed where the type determines the length without it: types of a fixed length, and texts. Otherwise it
+//! cannot be told from the contents.
+
+use super::header::ColumnHeader;
+use crate::codec::TypeName;
+use crate::kind::{Kind, unpad};
+use crate::width::Width;
+use std::borrow::Cow;
+
+/// The change that the keys or the values need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refit {
+    /// The length without padding, if it is known.
+    own: Own,
+    to: Width,
+}
+
+/// The part of the bytes that is not padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Own {
+    /// All bytes.
+    All,
+    /// This many.
+    Fixed(usize),
+    /// Those before the zeros at the end.
+    Text,
+    /// An unknown number: zeros at the end may be padding.
+    Unknown,
+}
+
+impl Refit {
+    /// The change of the column `from` to the width `to`; an error if it is ambiguous.
+    pub(super) fn new(what: &str, from: &ColumnHeader, to: Width) -> Result<Self, String> {
+        let own = own_of(from);
+        if own == Own::Unknown && matches!(to, Width::UpTo(_)) && from.bytes.is_some() && what == "key" {
+            return Err(format!(
+                "its keys are padded to {} bytes, and their type does not show where the padding begins; restore it to \
+                 a B-link tree, or copy it with a program that decodes the keys (`farwood::backup::BackupReader`)",
+                from.bytes.unwrap_or_default()
+            ));
+        }
+        Ok(Self { own, to })
+    }
+
+    /// The bytes in the new length, or the reason why they do not fit.
+    pub(super) fn apply<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>, String> {
+        let own = match self.own {
+            Own::Fixed(length) if bytes.len() > length => &bytes[..length],
+            Own::Text => unpad(bytes),
+            Own::All | Own::Fixed(_) | Own::Unknown => bytes,
+        };
+        match self.to {
+            Width::Exactly(length) if own.len() < length && self.own != Own::All => {
+                let mut padded = own.to_vec();
+                padded.resize(length, 0);
+                Ok(Cow::Owned(padded))
+            }
+            width => width.check(own.len()).map(|()| Cow::Borrowed(own)).map_err(|unfit| unfit.to_string()),
+        }
+    }
+}
+
+fn own_of(column: &ColumnHeader) -> Own {
+    match column.kind() {
+        Kind::Text => Own::Text,
+        Kind::Bytes => Own::All,
+        _ => own_bytes(column).map_or(Own::Unknown, Own::Fixed),
+    }
+}
+
+/// The length of all values of the type, without padding, if the type determines it.
+pub(super) fn own_bytes(column: &ColumnHeader) -> Option<usize> {
+    let named = || column.type_hash.and_then(|hash| TypeName::of_hash(hash, None).bytes());
+    column.kind().width().or_else(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Codec;
+
+    fn column<T: Codec>(bytes: Option<usize>) -> ColumnHeader {
+        ColumnHeader { kind: T::KIND.number(), bytes, type_hash: Some(T::NAME.hash()) }
+    }
+
+    fn refit(column: &ColumnHeader, to: Width, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        Refit::new("key", column, to)?.apply(bytes).map(Cow::into_owned)
+    }
+
+    #[test]
+    fn padding_is_added_and_removed_where_the_type_shows_it() {
+        let small = column::<u32>(Some(8));
+        assert_eq!(refit(&small, Width::UpTo(4096), &[0, 0, 1, 0, 0, 0, 0, 0]), Ok(vec![0, 0, 1, 0]));
+        assert_eq!(
+            refit(&column::<u32>(None), Width::Exactly(8), &[0, 0, 1, 0]),
+            Ok(vec![0, 0, 1, 0, 0, 0, 0, 0])
+        );
+        assert_eq!(refit(&column::<bool>(Some(8)), Width::UpTo(9), &[1, 0, 0, 0, 0, 0, 0, 0]), Ok(vec![1]));
+        let text = column::<String>(Some(8));
+        assert_eq!(refit(&text, Width::UpTo(4096), b"oak\0\0\0\0\0"), Ok(b"oak".to_vec()));
+        assert_eq!(refit(&text, Width::Exactly(12), b"oak\0\0\0\0\0"), Ok(b"oak\0\0\0\0\0\0\0\0\0".to_vec()));
+        assert!(refit(&column::<String>(None), Width::Exactly(8), b"far too long").is_err());
+    }
+
+    #[test]
+    fn byte_strings_are_neither_padded_nor_cut() {
+        let bytes = column::<Vec<u8>>(Some(8));
+        assert_eq!(refit(&bytes, Width::UpTo(4096), &[0; 8]), Ok(vec![0; 8]));
+        assert!(refit(&bytes, Width::Exactly(9), &[0; 8]).is_err());
+        assert!(refit(&column::<Vec<u8>>(None), Width::Exactly(8), &[1]).is_err());
+    }
+
+    #[test]
+    fn padded_keys_whose_type_is_unknown_are_refused_by_radix_trees_only() {
+        let tuple = column::<(u32, String)>(Some(20));
+        let (key, value) =
+            (Refit::new("key", &tuple, Width::UpTo(9)), Refit::new("value", &tuple, Width::UpTo(99)));
+        assert!(key.is_err_and(|why| why.contains("padded to 20 bytes")) && value.is_ok());
+        assert_eq!(refit(&tuple, Width::Exactly(24), &[7; 20]).unwrap()[20..], [0; 4]);
+        assert_eq!(refit(&column::<(u32, String)>(None), Width::UpTo(99), &[7; 20]), Ok(vec![7; 20]));
+    }
+}

@@ -1,0 +1,266 @@
+//! Creating and loading the indexes of a backup.
+
+use super::block::BLOCK_BYTES;
+use super::error::BackupError;
+use super::header::{BackupHeader, EntryTypes, IndexHeader};
+use super::progress::{BackupSummary, IndexProgress, IndexSummary};
+use super::reader::{BackupReader, IndexReader};
+use super::refit::Refit;
+use super::target::{RestoredStructure, Target};
+#[cfg(feature = "spatial")]
+use super::target::{entry_of, no_options};
+use crate::error::{Error, Result};
+use crate::pool::Pool;
+use crate::structure::Column;
+use crate::typed_index::Index;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+/// Creates the indexes of a backup in a pool, and loads them: with the options that they had, or in another structure.
+/// The pool may be on another fabric than the pool of the dump. [as a bulk load of each index]
+///
+/// An index of rectangles in a pool over TCP needs its server (`farwood serve`), as any change of it does.
+///
+/// An error removes the indexes that the call has created, so the pool has either all indexes of the backup or none of
+/// them. If the process is killed, they stay, and the index that was being loaded is empty.
+///
+/// [`Dump`](super::Dump) has an example.
+#[must_use = "a restore does nothing before `from_reader`"]
+pub struct Restore<'p> {
+    pool: &'p Pool,
+    only: BTreeSet<String>,
+    renamed: BTreeMap<String, String>,
+    structure: Option<RestoredStructure>,
+    progress: Box<dyn FnMut(IndexProgress<'_>) + 'p>,
+}
+
+impl<'p> Restore<'p> {
+    /// A restore of all indexes of a backup into the pool.
+    pub fn into(pool: &'p Pool) -> Self {
+        Self {
+            pool,
+            only: BTreeSet::new(),
+            renamed: BTreeMap::new(),
+            structure: None,
+            progress: Box::new(|_| ()),
+        }
+    }
+
+    /// Restores this index, and others that are named in the same way, instead of all.
+    pub fn index(mut self, name: impl Into<String>) -> Self {
+        self.only.insert(name.into());
+        self
+    }
+
+    /// Gives the index `name` of the backup another name in the pool.
+    pub fn rename(mut self, name: impl Into<String>, to: impl Into<String>) -> Self {
+        self.renamed.insert(name.into(), to.into());
+        self
+    }
+
+    /// Creates the indexes of keys with this structure, [`BTree`](crate::BTree), [`Radix`](crate::Radix) or
+    /// [`Hashed`](crate::Hashed), instead of the options that they had. Spatial indexes keep theirs. A B-link tree takes
+    /// lengths that its options do not state from the backup, or from the types. Keys of a radix tree that are texts,
+    /// byte strings or tuples need [`key_bytes`](crate::BTree::key_bytes).
+    pub fn structure(mut self, options: impl Into<RestoredStructure>) -> Self {
+        self.structure = Some(options.into());
+        self
+    }
+
+    /// Calls `progress` at intervals.
+    pub fn progress(mut self, progress: impl FnMut(IndexProgress<'_>) + 'p) -> Self {
+        self.progress = Box::new(progress);
+        self
+    }
+
+    /// Restores the indexes of a backup. The input should be buffered.
+    ///
+    /// # Errors
+    /// [`Error::Backup`]: the backup is damaged, cut off, or of a later version; it lacks an index that was named; an
+    /// index exists in the pool already; a key or value does not fit the structure. [`Error::Index`]: the pool is full,
+    /// say. The pool then has none of the indexes.
+    pub fn from_reader(mut self, input: impl Read) -> Result<BackupSummary> {
+        let mut created = Vec::new();
+        let restored = self.restore_all(input, &mut created);
+        if restored.is_err() {
+            for name in created {
+                // The error of the restore says more than one of a pool that was lost meanwhile.
+                let _ = self.pool.drop_index(&name);
+            }
+        }
+        restored
+    }
+
+    /// Restores the indexes of a backup in a file.
+    ///
+    /// # Errors
+    /// As [`from_reader`](Self::from_reader), with the path.
+    pub fn from_file(self, path: impl AsRef<Path>) -> Result<BackupSummary> {
+        let path = path.as_ref();
+        let opened = File::open(path).map_err(|error| failed(BackupError::Io(error)));
+        let restored = opened.and_then(|file| self.from_reader(BufReader::with_capacity(BLOCK_BYTES, file)));
+        restored.map_err(|error| error.about_file(path))
+    }
+
+    fn restore_all(&mut self, input: impl Read, created: &mut Vec<String>) -> Result<BackupSummary> {
+        let mut backup = BackupReader::new(input).map_err(failed)?;
+        self.check(backup.header())?;
+        let mut indexes = Vec::new();
+        while let Some(mut index) = backup.next_index().map_err(failed)? {
+            let name = index.header().name.clone();
+            if self.takes(&name) {
+                let name = self.renamed.get(&name).cloned().unwrap_or(name);
+                let entries = self.restore(&mut index, &name, created)?;
+                indexes.push(IndexSummary { name, entries });
+            }
+        }
+        Ok(BackupSummary { indexes, bytes: backup.bytes() })
+    }
+
+    fn takes(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.contains(name)
+    }
+
+    /// Checks names before anything is created.
+    fn check(&self, header: &BackupHeader) -> Result<()> {
+        for name in self.only.iter().chain(self.renamed.keys()) {
+            if !header.indexes.contains(name) {
+                let (name, has) = (name.clone(), header.indexes.clone());
+                return Err(failed(BackupError::NoSuchIndex { name, has }));
+            }
+        }
+        let mut taken: BTreeSet<_> = self.pool.indexes()?.into_iter().map(|index| index.name).collect();
+        for name in header.indexes.iter().filter(|name| self.takes(name)) {
+            let name = self.renamed.get(name).unwrap_or(name);
+            if !taken.insert(name.clone()) {
+                return Err(failed(BackupError::IndexExists { name: name.clone() }));
+            }
+        }
+        Ok(())
+    }
+
+    fn restore<R: Read>(
+        &mut self,
+        index: &mut IndexReader<'_, R>,
+        name: &str,
+        created: &mut Vec<String>,
+    ) -> Result<u64> {
+        let header = index.header().clone();
+        match header.types {
+            Some(types) => self.restore_entries(index, (&header, &types), name, created),
+            None => self.restore_spatial(index, &header, name, created),
+        }
+    }
+
+    fn restore_entries<R: Read>(
+        &mut self,
+        index: &mut IndexReader<'_, R>,
+        (header, types): (&IndexHeader, &EntryTypes),
+        name: &str,
+        created: &mut Vec<String>,
+    ) -> Result<u64> {
+        let target = Target::new(self.structure.as_ref(), header, types).map_err(failed)?;
+        let columns = [types.keys, types.values].map(|column| Column::of_kind(column.kind()));
+        let hashes = [types.keys.type_hash, types.values.type_hash];
+        let tree = self.pool.create_tree(name, columns, hashes, &target)?;
+        created.push(name.to_owned());
+        let restored: Index<Vec<u8>, Vec<u8>> = Index::of(tree);
+        let refused = |why| failed(BackupError::Options { name: name.to_owned(), why });
+        let keys = Refit::new("key", &types.keys, restored.key_width()).map_err(refused)?;
+        let values = Refit::new("value", &types.values, restored.value_width()).map_err(refused)?;
+        let progress = &mut self.progress;
+        let entries = std::iter::from_fn(|| {
+            let (entry, bytes) = (index.count(), index.bytes());
+            if entry % 4096 == 4095 {
+                progress(IndexProgress { index: name, entries: entry, bytes });
+            }
+            let unfit = |what: &str, why: String| {
+                failed(BackupError::Unfit { name: name.to_owned(), entry, why: format!("the {what} {why}") })
+            };
+            let (key, value) = match index.next_entry().map_err(failed).transpose()? {
+                Ok(entry) => entry,
+                Err(error) => return Some(Err(error)),
+            };
+            let fitted = || {
+                let key = keys.apply(key).map_err(|why| unfit("key", why))?;
+                Ok((key.into_owned(), values.apply(value).map_err(|why| unfit("value", why))?.into_owned()))
+            };
+            Some(fitted())
+        });
+        restored.bulk_load().try_run(entries)
+    }
+
+    #[cfg(feature = "spatial")]
+    fn restore_spatial<R: Read>(
+        &mut self,
+        index: &mut IndexReader<'_, R>,
+        header: &IndexHeader,
+        name: &str,
+        created: &mut Vec<String>,
+    ) -> Result<u64> {
+        use crate::spatial::RTree;
+        use farwood_index::catfish;
+
+        /// The fill factor of nodes that leaves space for inserts.
+        const FILL: f64 = 0.8;
+
+        let described = catfish::describe(&entry_of(header).map_err(failed)?);
+        let mut config = described.map_err(|error| failed(no_options(header, &error)))?;
+        if config.node.0 >= self.pool.attached().attachment().shape().nodes {
+            config.node = farwood_fabric::NodeId(0);
+        }
+        let restored = self.pool.create_spatial(name, &RTree::of(config))?;
+        created.push(name.to_owned());
+        let mut report = |index: &IndexReader<'_, R>| {
+            if index.count().is_multiple_of(4096) {
+                (self.progress)(IndexProgress { index: name, entries: index.count(), bytes: index.bytes() });
+            }
+        };
+        if restored.ids().is_unique() {
+            let mut records = Vec::new();
+            while let Some(record) = index.next_record().map_err(failed)? {
+                records.push(record);
+                report(index);
+            }
+            let count = records.len() as u64;
+            restored.bulk_load_records(records, FILL)?;
+            return Ok(count);
+        }
+        let mut items = Vec::new();
+        while let Some(item) = index.next_item().map_err(failed)? {
+            items.push(item);
+            report(index);
+        }
+        restored.bulk_load(&items, FILL)?;
+        Ok(items.len() as u64)
+    }
+
+    #[cfg(not(feature = "spatial"))]
+    fn restore_spatial<R: Read>(
+        &mut self,
+        _: &mut IndexReader<'_, R>,
+        _: &IndexHeader,
+        name: &str,
+        _: &mut Vec<String>,
+    ) -> Result<u64> {
+        Err(Error::Feature { url: self.pool.attached().index_url(name), feature: "spatial".to_owned() })
+    }
+}
+
+fn failed(source: BackupError) -> Error {
+    Error::Backup { operation: "restore", path: None, source }
+}
+
+impl fmt::Debug for Restore<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Restore")
+            .field("pool", &self.pool)
+            .field("only", &self.only)
+            .field("renamed", &self.renamed)
+            .field("structure", &self.structure)
+            .finish_non_exhaustive()
+    }
+}
