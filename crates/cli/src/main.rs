@@ -8,6 +8,7 @@
 //! `config` implements that for all commands.
 #![forbid(unsafe_code)]
 
+mod backup;
 mod bench;
 mod card;
 mod chart;
@@ -18,6 +19,7 @@ mod create;
 mod demo;
 mod doctor;
 mod drop;
+mod dump;
 mod entry;
 mod failure;
 mod heap;
@@ -36,6 +38,8 @@ mod out_folder;
 mod parser_error;
 mod record;
 mod reproduce;
+mod restore;
+mod save;
 mod scan;
 mod search;
 mod serve;
@@ -134,6 +138,9 @@ enum Command {
     Search(Box<search::Args>),
     Join(join::Args),
     Load(load::Args),
+    Dump(dump::Args),
+    Restore(Box<restore::Args>),
+    Save(save::Args),
     Check(check::Args),
     Stat(stat::Args),
     Top(top::Args),
@@ -249,6 +256,9 @@ fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Fail
         Command::Search(args) => search::run(&args, context),
         Command::Join(args) => join::run(&args, context),
         Command::Load(args) => load::run(&args, context),
+        Command::Dump(args) => dump::run(&args, context),
+        Command::Restore(args) => restore::run(&args, context),
+        Command::Save(args) => save::run(&args, context),
         Command::Check(args) => check::run(&args, context),
         Command::Stat(args) => stat::run(&args, context),
         Command::Top(args) => top::run(&args, context),

@@ -72,30 +72,37 @@ impl<'i, K: Key, V: Value> BulkLoad<'i, K, V> {
     ///
     /// # Errors
     /// As [`run`](Self::run), and the error of an entry. The index is still empty.
-    pub fn try_run<A, B, E>(mut self, entries: impl IntoIterator<Item = Result<(A, B), E>>) -> Result<u64, E>
+    pub fn try_run<A, B, E>(self, entries: impl IntoIterator<Item = Result<(A, B), E>>) -> Result<u64, E>
     where
         A: Encode<K>,
         B: Encode<V>,
         E: From<Error>,
     {
         let index = self.index;
-        Call { operation: "bulk load", url: index.url() }.check_fill(self.fill)?;
+        self.try_run_encoded(entries.into_iter().map(|entry| {
+            let (key, value) = entry?;
+            Ok((
+                index.encode_within::<K, _>("bulk load", ("key", index.key_width()), &key)?,
+                index.encode_within::<V, _>("bulk load", ("value", index.value_width()), &value)?,
+            ))
+        }))
+    }
+
+    /// As [`try_run`](Self::try_run), with bytes whose lengths the index permits.
+    pub(crate) fn try_run_encoded<E: From<Error>>(
+        mut self,
+        entries: impl IntoIterator<Item = Result<(InlineBytes, InlineBytes), E>>,
+    ) -> Result<u64, E> {
+        Call { operation: "bulk load", url: self.index.url() }.check_fill(self.fill)?;
         let mut refused = None;
         // A refused entry is replaced by an empty one, which ends the load before the index is visible.
         let mut encoded = entries.into_iter().map(|entry| {
-            let encoded = || -> Result<_, E> {
-                let (key, value) = entry?;
-                Ok((
-                    index.encode_within::<K, _>("bulk load", ("key", index.key_width()), &key)?,
-                    index.encode_within::<V, _>("bulk load", ("value", index.value_width()), &value)?,
-                ))
-            };
-            encoded().unwrap_or_else(|error| {
+            entry.unwrap_or_else(|error| {
                 refused = Some(error);
                 (InlineBytes::empty(), InlineBytes::empty())
             })
         });
-        let loaded = index.bulk_load(&mut encoded, self.fill, &mut self.progress);
+        let loaded = self.index.bulk_load(&mut encoded, self.fill, &mut self.progress);
         refused.map_or_else(|| Ok(loaded?), Err)
     }
 }

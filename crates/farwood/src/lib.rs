@@ -47,7 +47,7 @@
 //! | calls, errors, costs and durations by index and operation | [`Pool::metrics`], [`stats::Observer`] |
 //! | a memory node in your process (feature `tcp`) | `node::MemoryNode` |
 //! | huge pages for the caches of a process | [`runtime::into_huge_pages`] |
-//! | backups, and the way to another structure or version (feature `backup`) | `backup::Dump`, `backup::Restore` |
+//! | backups, which also move indexes to another structure or version (feature `backup`) | `backup` |
 //! | the pools of this machine, and the remains of crashed processes | [`doctor`] |
 //!
 //! # Fork
@@ -82,8 +82,8 @@
 //! ```
 //!
 //! Features: `spatial` and `geometry` (default), `tcp`, `rdma` and `etcd`; `serde` and `zerocopy` for values of other
-//! types; `backup` for backups; `tracing` and `metrics` for observers. Without the first five, the library has indexes with keys in shared
-//! memory only. The examples in `crates/farwood/examples` show one task each.
+//! types; `backup` for backups; `tracing` and `metrics` for observers. Without the first five, the library has indexes
+//! with keys in shared memory only. The examples in `crates/farwood/examples` show one task each.
 #![forbid(unsafe_code)]
 
 pub mod adaptive;

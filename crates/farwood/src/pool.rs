@@ -438,7 +438,7 @@ impl Pool {
 }
 
 /// The name of a pool in shared memory. Other pools cannot be created or removed with a URL.
-fn expect_shm(url: Url, operation: &'static str) -> Result<PoolName> {
+pub(crate) fn expect_shm(url: Url, operation: &'static str) -> Result<PoolName> {
     // Every pool of a build without `tcp` is in shared memory.
     let _ = operation;
     match url.expect_pool()? {
@@ -471,7 +471,7 @@ fn check_type<T: Codec>(tree: &Tree, what: &'static str, at: usize, bytes_min: u
 }
 
 /// Returns the processes of the live clients of a pool, without this attachment. Crashed clients lose their slots.
-fn others(pool: &ShmPool) -> Result<Vec<u64>, FabricError> {
+pub(crate) fn others(pool: &ShmPool) -> Result<Vec<u64>, FabricError> {
     use farwood_fabric::Fabric as _;
     let client = pool.client();
     let mut processes = Vec::new();

@@ -30,7 +30,7 @@ pub(super) const BLOCK_BYTES: usize = 256 << 10;
 /// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockKind {
-    /// JSON: the pool. The first block.
+    /// JSON: the pool whose indexes follow. The first block of a dump.
     Pool,
     /// JSON: an index. Blocks of its contents follow.
     Index,
@@ -42,13 +42,26 @@ pub(super) enum BlockKind {
     Records,
     /// JSON: the number of the parts of the index.
     IndexEnd,
-    /// JSON: the number of indexes. The last block.
+    /// JSON: the number of indexes, or of memory nodes. The last block.
     End,
+    /// JSON: the shape of a pool whose memory follows. The first block of the image of a pool.
+    Image,
+    /// Bytes of a memory node.
+    Memory,
 }
 
 impl BlockKind {
-    const ALL: [Self; 7] =
-        [Self::Pool, Self::Index, Self::Entries, Self::Items, Self::Records, Self::IndexEnd, Self::End];
+    const ALL: [Self; 9] = [
+        Self::Pool,
+        Self::Index,
+        Self::Entries,
+        Self::Items,
+        Self::Records,
+        Self::IndexEnd,
+        Self::End,
+        Self::Image,
+        Self::Memory,
+    ];
 
     /// The number in the file, from 1.
     fn number(self) -> u8 {
@@ -57,6 +70,31 @@ impl BlockKind {
 
     fn of_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+}
+
+/// The contents of a backup file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BackupContents {
+    /// A dump of indexes.
+    Dump,
+    /// The image of a pool.
+    Image,
+}
+
+impl BackupContents {
+    /// The bytes of the start of a file that [`of_start`](Self::of_start) needs.
+    pub const START_BYTES: usize = FILE_HEAD_BYTES + 1;
+
+    /// The contents of the file that begins with these bytes; `None`: it is not a backup, or of a later version.
+    pub fn of_start(start: &[u8]) -> Option<Self> {
+        let kind = start.get(FILE_HEAD_BYTES).and_then(|&number| BlockKind::of_number(number))?;
+        match kind {
+            BlockKind::Pool if start.starts_with(MAGIC) => Some(Self::Dump),
+            BlockKind::Image if start.starts_with(MAGIC) => Some(Self::Image),
+            _ => None,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::block::{BLOCK_BYTES, BlockKind, BlockWriter};
 use super::error::{BackupError, BackupResult};
 use super::header::{
-    BackupHeader, ColumnHeader, Consistency, EntryTypes, FileEnd, IndexEnd, IndexHeader, to_json,
+    BackupHeader, ColumnHeader, Consistency, EntryTypes, FileEnd, IndexEnd, IndexHeader, now, to_json,
 };
 use super::parts::push_entry;
 #[cfg(feature = "spatial")]
@@ -22,7 +22,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Writes a backup of a pool: its indexes with their options and contents. Other processes may change the indexes
 /// meanwhile; [`Consistency`] states what the backup then contains. [as a scan of each index]
@@ -134,12 +133,11 @@ impl<'p> Dump<'p> {
 
     fn header(&self, entries: &[TypedEntry]) -> BackupHeader {
         let url = self.pool.url();
-        let created = SystemTime::now().duration_since(UNIX_EPOCH);
         BackupHeader {
             farwood: env!("CARGO_PKG_VERSION").to_owned(),
             // The parameters of a URL name files of this machine.
             source: url.split('?').next().unwrap_or_default().to_owned(),
-            created: created.map_or(0, |time| time.as_secs()),
+            created: now(),
             consistency: Consistency::EachIndex,
             indexes: entries.iter().map(|entry| entry.entry.name.clone()).collect(),
         }

@@ -31,6 +31,25 @@ pub enum BackupError {
         /// The contradiction.
         why: String,
     },
+    /// The file is the image of a pool, where a dump was expected, or the reverse.
+    OtherContents {
+        /// The contents, with their article.
+        found: &'static str,
+    },
+    /// Another version of Farwood wrote the image of a pool.
+    Layout {
+        /// The version of the layout of the pool.
+        found: u32,
+        /// That of this program.
+        known: u32,
+    },
+    /// Processes are attached to a pool that is to be saved.
+    InUse {
+        /// The pool's name.
+        pool: String,
+        /// Process numbers; none: a process has used the pool during the save.
+        processes: Vec<u64>,
+    },
     /// The backup has no index of that name.
     NoSuchIndex {
         /// The name.
@@ -77,6 +96,14 @@ impl BackupError {
             Self::IndexExists { .. } => {
                 Some("restore it under another name, or drop the index of the pool first")
             }
+            Self::OtherContents { .. } => Some(
+                "`farwood restore` reads both: a dump (`Restore`) into any pool, an image (`RestoredPool`) as a new pool in \
+                 shared memory",
+            ),
+            Self::Layout { .. } => {
+                Some("restore it with that version of Farwood, and move the indexes by a dump")
+            }
+            Self::InUse { .. } => Some("end them first; `farwood dump` copies the indexes while they run"),
             Self::Io(_) | Self::NoSuchIndex { .. } | Self::Options { .. } | Self::Unfit { .. } => None,
         }
     }
@@ -95,6 +122,17 @@ impl fmt::Display for BackupError {
             }
             Self::CutOff { at } => write!(f, "it ends after {at} bytes, before the end of the backup"),
             Self::Damaged { at, why } => write!(f, "the block at offset {at} is damaged: {why}"),
+            Self::OtherContents { found } => write!(f, "it is {found}"),
+            Self::Layout { found, known } => {
+                write!(f, "it is the image of a pool of layout {found}, and this program has layout {known}")
+            }
+            Self::InUse { pool, processes } if processes.is_empty() => {
+                write!(f, "a process has used the pool '{pool}' during the save")
+            }
+            Self::InUse { pool, processes } => {
+                let list: Vec<_> = processes.iter().map(u64::to_string).collect();
+                write!(f, "processes use the pool '{pool}' ({})", list.join(", "))
+            }
             Self::NoSuchIndex { name, has } => {
                 write!(f, "it has no index '{name}'; it has {}", has.join(", "))
             }

@@ -7,6 +7,7 @@ use crate::width::Width;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The first block of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +98,38 @@ impl ColumnHeader {
 pub(super) struct IndexEnd {
     /// Entries, rectangles or records.
     pub(super) entries: u64,
+}
+
+/// The first block of the image of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ImageHeader {
+    /// The version of Farwood that wrote the file.
+    pub farwood: String,
+    /// The URL of the pool.
+    pub source: String,
+    /// Seconds since 1970 at the start of the save.
+    pub created: u64,
+    /// The version of the layout of the pool.
+    pub layout: u32,
+    /// Memory nodes.
+    pub nodes: u16,
+    /// Host memory of each, bytes.
+    pub host_bytes: u64,
+    /// Device memory of each, bytes.
+    pub device_bytes: u64,
+}
+
+/// The end of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ImageEnd {
+    /// Bytes of all blocks of memory.
+    pub(super) bytes: u64,
+}
+
+/// Seconds since 1970.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 /// The end of the file.

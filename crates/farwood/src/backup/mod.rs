@@ -1,6 +1,7 @@
-//! Backups: the indexes of a pool in a file, with their options, from which they are created again in this pool or
-//! another one. The format does not depend on the version of the nodes or on the fabric, so a backup is also the way to a
-//! later version of Farwood, and to another structure.
+//! Backups: a dump has the indexes of a pool with their options and contents, from which they are created again in this
+//! pool or another one. It does not depend on the format of nodes or on the fabric, so it also moves indexes to a later
+//! version of Farwood, and to another structure. An image has the memory of a pool in shared memory, which it restores
+//! after a reboot.
 //!
 //! | file | contents |
 //! |---|---|
@@ -9,6 +10,7 @@
 //! | `parts.rs` | entries, rectangles and records in blocks |
 //! | `dump.rs`, `restore.rs` | [`Dump`], [`Restore`] |
 //! | `reader.rs` | [`BackupReader`]: the contents of a file without a pool |
+//! | `image.rs` | [`SavedPool`], [`RestoredPool`]: the memory of a pool |
 //! | `target.rs`, `refit.rs` | the structure of a restored index, and the lengths of its keys and values |
 //!
 //! `docs/formats.md` describes the file byte for byte.
@@ -17,6 +19,7 @@ mod block;
 mod dump;
 mod error;
 mod header;
+mod image;
 mod parts;
 mod progress;
 mod reader;
@@ -25,9 +28,11 @@ mod restore;
 mod target;
 mod whole_file;
 
+pub use block::BackupContents;
 pub use dump::Dump;
 pub use error::BackupError;
-pub use header::{BackupHeader, ColumnHeader, Consistency, EntryTypes, IndexHeader};
+pub use header::{BackupHeader, ColumnHeader, Consistency, EntryTypes, ImageHeader, IndexHeader};
+pub use image::{ImageProgress, RestoredPool, SavedPool, check_image};
 pub use progress::{BackupSummary, IndexProgress, IndexSummary};
 pub use reader::{BackupReader, IndexReader};
 pub use restore::Restore;

@@ -12,6 +12,9 @@
 #[cfg(feature = "spatial")]
 use farwood_index::catfish::{Item, Record, RecordId, Rectangle};
 
+const RECTANGLE_BYTES: usize = 32;
+const ITEM_BYTES: usize = 40;
+
 /// Appends an entry to a block, whose entry before has the key `before`.
 pub(super) fn push_entry(block: &mut Vec<u8>, before: &[u8], (key, value): (&[u8], &[u8])) {
     let shared = before.iter().zip(key).take_while(|(a, b)| a == b).count();
@@ -50,6 +53,37 @@ impl<'b> Parts<'b> {
         key.truncate(shared);
         key.extend(rest);
         self.take(u32::from_le_bytes(value) as usize)
+    }
+
+    /// Passes over a rectangle with its number.
+    pub(super) fn skip_item(&mut self) -> Option<()> {
+        self.take(ITEM_BYTES).map(drop)
+    }
+
+    /// Passes over a record.
+    pub(super) fn skip_record(&mut self) -> Option<()> {
+        self.take(RECTANGLE_BYTES)?;
+        let lengths = self.record_lengths()?;
+        self.take(lengths.id() + lengths.payload).map(drop)
+    }
+
+    fn record_lengths(&mut self) -> Option<RecordLengths> {
+        let [a, b, 0, 0, payload @ ..] = self.array::<8>()? else { return None };
+        let text = usize::from(u16::from_le_bytes([a, b]));
+        Some(RecordLengths { text, payload: u32::from_le_bytes(payload) as usize })
+    }
+}
+
+/// The lengths within a record.
+struct RecordLengths {
+    /// 0: the id is a number.
+    text: usize,
+    payload: usize,
+}
+
+impl RecordLengths {
+    fn id(&self) -> usize {
+        if self.text == 0 { size_of::<u64>() } else { self.text }
     }
 }
 
@@ -99,13 +133,11 @@ impl Parts<'_> {
 
     pub(super) fn record(&mut self) -> Option<Record> {
         let bounds = self.rectangle()?;
-        let text_bytes = u16::from_le_bytes(self.array()?);
-        let [0, 0] = self.array()? else { return None };
-        let payload_bytes = u32::from_le_bytes(self.array()?) as usize;
-        let id = match text_bytes {
+        let lengths = self.record_lengths()?;
+        let id = match lengths.text {
             0 => RecordId::Number(u64::from_le_bytes(self.array()?)),
-            bytes => RecordId::Text(std::str::from_utf8(self.take(bytes.into())?).ok()?.into()),
+            bytes => RecordId::Text(std::str::from_utf8(self.take(bytes)?).ok()?.into()),
         };
-        Some(Record { id, bounds, payload: self.take(payload_bytes)?.to_vec() })
+        Some(Record { id, bounds, payload: self.take(lengths.payload)?.to_vec() })
     }
 }

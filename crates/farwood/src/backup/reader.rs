@@ -73,6 +73,7 @@ impl<R: Read> BackupReader<R> {
         let mut blocks = BlockReader::begin(input)?;
         let contents = match blocks.next()? {
             (BlockKind::Pool, contents) => contents.to_vec(),
+            (BlockKind::Image, _) => return Err(BackupError::OtherContents { found: "the image of a pool" }),
             (kind, _) => return Err(unexpected(&blocks, kind)),
         };
         let header = of_json(&contents, &blocks)?;
@@ -96,16 +97,7 @@ impl<R: Read> BackupReader<R> {
     /// # Errors
     /// [`BackupError`].
     pub fn next_index(&mut self) -> BackupResult<Option<IndexReader<'_, R>>> {
-        while let Some(kind) = self.next_part()? {
-            let () = self.parse(kind, |parts, key| match kind {
-                BlockKind::Entries => parts.entry(key).map(drop),
-                #[cfg(feature = "spatial")]
-                BlockKind::Items => parts.item().map(drop),
-                #[cfg(feature = "spatial")]
-                BlockKind::Records => parts.record().map(drop),
-                _ => None,
-            })?;
-        }
+        self.skip()?;
         let (kind, contents) = self.blocks.next()?;
         let contents = contents.to_vec();
         match kind {
@@ -131,6 +123,19 @@ impl<R: Read> BackupReader<R> {
             }
             kind => Err(unexpected(&self.blocks, kind)),
         }
+    }
+
+    /// Reads the rest of the index.
+    fn skip(&mut self) -> BackupResult<()> {
+        while let Some(kind) = self.next_part()? {
+            self.parse(kind, |parts, key| match kind {
+                BlockKind::Entries => parts.entry(key).map(drop),
+                BlockKind::Items => parts.skip_item(),
+                BlockKind::Records => parts.skip_record(),
+                _ => None,
+            })?;
+        }
+        Ok(())
     }
 
     /// As [`next_part`](Self::next_part), with a block of the kind `wanted`.
@@ -202,6 +207,15 @@ impl<R: Read> IndexReader<'_, R> {
     /// The number of entries, rectangles or records that have been read.
     pub fn count(&self) -> u64 {
         self.backup.current.parts
+    }
+
+    /// Reads and checks the rest of the index; returns the number of its entries, rectangles or records.
+    ///
+    /// # Errors
+    /// [`BackupError`].
+    pub fn skip(&mut self) -> BackupResult<u64> {
+        self.backup.skip()?;
+        Ok(self.count())
     }
 
     /// The next key and value of an index of keys, in the order of the keys. `None`: there are no more.

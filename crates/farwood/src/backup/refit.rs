@@ -1,14 +1,14 @@
 //! Keys and values of a backup in the lengths of another index.
 //!
-//! A B-link tree has keys of one length, and pads shorter ones with zeros; a radix tree stores them as they are. Padding
-//! can be removed where the type determines the length without it: types of a fixed length, and texts. Otherwise it
-//! cannot be told from the contents.
+//! A B-link tree has keys of one length, and pads shorter ones with zeros; a radix tree stores them as they are. The
+//! restore removes padding where the type determines the length without it: types of a fixed length, and texts.
+//! Otherwise the padding cannot be told from the contents.
 
 use super::header::ColumnHeader;
 use crate::codec::TypeName;
+use crate::inline_bytes::InlineBytes;
 use crate::kind::{Kind, unpad};
 use crate::width::Width;
-use std::borrow::Cow;
 
 /// The change that the keys or the values need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Refit {
     }
 
     /// The bytes in the new length, or the reason why they do not fit.
-    pub(super) fn apply<'b>(&self, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>, String> {
+    pub(super) fn apply(&self, bytes: &[u8]) -> Result<InlineBytes, String> {
         let own = match self.own {
             Own::Fixed(length) if bytes.len() > length => &bytes[..length],
             Own::Text => unpad(bytes),
@@ -54,11 +54,11 @@ impl Refit {
         };
         match self.to {
             Width::Exactly(length) if own.len() < length && self.own != Own::All => {
-                let mut padded = own.to_vec();
-                padded.resize(length, 0);
-                Ok(Cow::Owned(padded))
+                Ok(InlineBytes::padded(own, length))
             }
-            width => width.check(own.len()).map(|()| Cow::Borrowed(own)).map_err(|unfit| unfit.to_string()),
+            width => {
+                width.check(own.len()).map(|()| InlineBytes::copy(own)).map_err(|unfit| unfit.to_string())
+            }
         }
     }
 }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     fn refit(column: &ColumnHeader, to: Width, bytes: &[u8]) -> Result<Vec<u8>, String> {
-        Refit::new("key", column, to)?.apply(bytes).map(Cow::into_owned)
+        Refit::new("key", column, to)?.apply(bytes).map(|bytes| bytes.as_ref().to_vec())
     }
 
     #[test]

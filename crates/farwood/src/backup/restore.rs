@@ -6,7 +6,7 @@ use super::header::{BackupHeader, EntryTypes, IndexHeader};
 use super::progress::{BackupSummary, IndexProgress, IndexSummary};
 use super::reader::{BackupReader, IndexReader};
 use super::refit::Refit;
-use super::target::{RestoredStructure, Target};
+use super::target::{RestoreTarget, RestoredStructure};
 #[cfg(feature = "spatial")]
 use super::target::{entry_of, no_options};
 use crate::error::{Error, Result};
@@ -62,8 +62,8 @@ impl<'p> Restore<'p> {
     }
 
     /// Creates the indexes of keys with this structure, [`BTree`](crate::BTree), [`Radix`](crate::Radix) or
-    /// [`Hashed`](crate::Hashed), instead of the options that they had. Spatial indexes keep theirs. A B-link tree takes
-    /// lengths that its options do not state from the backup, or from the types. Keys of a radix tree that are texts,
+    /// [`Hashed`](crate::Hashed), instead of the options that they had. Spatial indexes keep theirs. A B-link tree
+    /// takes lengths that its options do not state from the backup, or from the types. Keys of a radix tree that are texts,
     /// byte strings or tuples need [`key_bytes`](crate::BTree::key_bytes).
     pub fn structure(mut self, options: impl Into<RestoredStructure>) -> Self {
         self.structure = Some(options.into());
@@ -162,7 +162,7 @@ impl<'p> Restore<'p> {
         name: &str,
         created: &mut Vec<String>,
     ) -> Result<u64> {
-        let target = Target::new(self.structure.as_ref(), header, types).map_err(failed)?;
+        let target = RestoreTarget::new(self.structure.as_ref(), header, types).map_err(failed)?;
         let columns = [types.keys, types.values].map(|column| Column::of_kind(column.kind()));
         let hashes = [types.keys.type_hash, types.values.type_hash];
         let tree = self.pool.create_tree(name, columns, hashes, &target)?;
@@ -186,11 +186,11 @@ impl<'p> Restore<'p> {
             };
             let fitted = || {
                 let key = keys.apply(key).map_err(|why| unfit("key", why))?;
-                Ok((key.into_owned(), values.apply(value).map_err(|why| unfit("value", why))?.into_owned()))
+                Ok((key, values.apply(value).map_err(|why| unfit("value", why))?))
             };
             Some(fitted())
         });
-        restored.bulk_load().try_run(entries)
+        restored.bulk_load().try_run_encoded(entries)
     }
 
     #[cfg(feature = "spatial")]

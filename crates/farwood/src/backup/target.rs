@@ -44,12 +44,12 @@ impl From<Hashed> for RestoredStructure {
 
 /// The options of the index to create: given ones, or those of the backup.
 #[derive(Debug)]
-pub(super) enum Target {
+pub(super) enum RestoreTarget {
     Given(RestoredStructure),
     Same(Box<OrderedDescription>),
 }
 
-impl Target {
+impl RestoreTarget {
     /// The options for an index of keys.
     pub(super) fn new(
         given: Option<&RestoredStructure>,
@@ -96,7 +96,7 @@ pub(super) fn no_options(header: &IndexHeader, error: &IndexError) -> BackupErro
     BackupError::Options { name: name.clone(), why }
 }
 
-impl sealed::Structure for Target {
+impl sealed::Structure for RestoreTarget {
     fn config(&self, columns: [Column; 2]) -> Result<OrderedConfig, String> {
         match self {
             Self::Given(RestoredStructure::BTree(options)) => options.config(columns),

@@ -198,8 +198,9 @@ impl Error {
 fn of_backup(error: &BackupError) -> ErrorKind {
     match error {
         BackupError::Io(error) => of_system(error),
-        BackupError::NotABackup => ErrorKind::TypeMismatch,
-        BackupError::Version { .. } => ErrorKind::Unsupported,
+        BackupError::NotABackup | BackupError::OtherContents { .. } => ErrorKind::TypeMismatch,
+        BackupError::Version { .. } | BackupError::Layout { .. } => ErrorKind::Unsupported,
+        BackupError::InUse { .. } => ErrorKind::Busy,
         BackupError::CutOff { .. } | BackupError::Damaged { .. } => ErrorKind::Damaged,
         BackupError::NoSuchIndex { .. } => ErrorKind::NotFound,
         BackupError::IndexExists { .. } => ErrorKind::Exists,

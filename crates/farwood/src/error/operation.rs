@@ -14,7 +14,7 @@ pub(super) enum OperationClass {
 }
 
 /// The class of each operation.
-const CLASSES: [(&str, OperationClass); 47] = [
+const CLASSES: [(&str, OperationClass); 48] = [
     ("get", OperationClass::Read),
     ("get many", OperationClass::Read),
     ("scan", OperationClass::Read),
@@ -27,6 +27,7 @@ const CLASSES: [(&str, OperationClass); 47] = [
     ("check", OperationClass::Read),
     ("parse", OperationClass::Read),
     ("dump", OperationClass::Read),
+    ("save", OperationClass::Read),
     ("restore", OperationClass::Change),
     ("open", OperationClass::Read),
     ("open an index of", OperationClass::Read),

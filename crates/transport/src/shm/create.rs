@@ -45,6 +45,19 @@ impl PoolSpec {
 /// # Errors
 /// [`ShmError::Exists`], [`ShmError::NoSpace`], [`ShmError::BadShape`] and the errors of the operating system.
 pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
+    create_by(dir, spec, initialise)
+}
+
+/// As [`create`], with contents of the caller: `initialise` writes those of each memory node, from the last to node 0,
+/// before its segment has its name, and at last its superblock ([`write_identity`]).
+///
+/// # Errors
+/// As [`create`], and those of `initialise`. Nothing of the pool is left.
+pub fn create_by<E: From<ShmError>>(
+    dir: &SegmentDir,
+    spec: &PoolSpec,
+    mut initialise: impl FnMut(&Segment, &PoolShape, u16) -> Result<(), E>,
+) -> Result<(), E> {
     let shape = spec.shape()?;
     // The creation of node 0, the last, checks this reliably; the early check saves the other nodes.
     dir.refuse_existing(&spec.name, 0)?;
@@ -84,11 +97,16 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
 pub(super) fn initialise(segment: &Segment, shape: &PoolShape, node: u16) -> Result<(), ShmError> {
     segment.provision(0, farwood_fabric::chunks::CHUNK_BYTES)?;
     segment.provision(shape.host_bytes, shape.device_bytes)?;
-    let header = shape.header(NodeId(node));
-    let mut writes = vec![(HEADER_OFFSET, header.to_vec())];
-    writes.extend(PoolShape::first_words().map(|(offset, word)| (offset, word.to_le_bytes().to_vec())));
-    for (offset, bytes) in writes {
-        segment.mapping().write_up(offset, &bytes).expect("the superblock lies within its segment");
+    for (offset, word) in PoolShape::first_words() {
+        let written = segment.mapping().write_up(offset, &word.to_le_bytes());
+        written.expect("the superblock lies within its segment");
     }
+    write_identity(segment, shape, node);
     Ok(())
+}
+
+/// Writes the header of the superblock: the shape of the pool and its identity. The page exists.
+pub fn write_identity(segment: &Segment, shape: &PoolShape, node: u16) {
+    let written = segment.mapping().write_up(HEADER_OFFSET, &shape.header(NodeId(node)));
+    written.expect("the superblock lies within its segment");
 }

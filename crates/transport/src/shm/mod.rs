@@ -43,7 +43,7 @@ mod sys;
 mod testing;
 mod watch;
 
-pub use create::{PoolSpec, create};
+pub use create::{PoolSpec, create, create_by, write_identity};
 pub use error::ShmError;
 pub use fabric::ShmFabric;
 pub use journal::JournaledWrite;

@@ -19,11 +19,12 @@ use super::pages::{self, Pages};
 use super::sys::{self, HUGE_PAGE_BYTES, Mapping};
 use crate::fork::OwnDescriptor;
 use farwood_fabric::chunks::CHUNK_BYTES;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, memfd_create, seek};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -141,6 +142,27 @@ impl Segment {
     pub fn bytes_resident(&self) -> Result<u64, ShmError> {
         let data = self.file.metadata().map_err(ShmError::on("examine", &self.path))?;
         Ok(data.blocks() * BLOCK_BYTES)
+    }
+
+    /// The next range at or after `from` that the file system stores; bytes outside such ranges are zero. `None`: there
+    /// is none before `to`.
+    pub fn stored_range(&self, from: u64, to: u64) -> Result<Option<Range<u64>>, ShmError> {
+        let fail = |error: Errno| ShmError::from_io("read", &self.path, 0, error.into());
+        let start = match seek(&*self.file, SeekFrom::Data(from)) {
+            Ok(start) if start < to => start,
+            Ok(_) | Err(Errno::NXIO) => return Ok(None),
+            // This file system does not tell: all bytes may be other than zero.
+            Err(Errno::INVAL) => return Ok((from < to).then_some(from..to)),
+            Err(error) => return Err(fail(error)),
+        };
+        let end = seek(&*self.file, SeekFrom::Hole(start)).map_err(fail)?;
+        Ok(Some(start..end.min(to)))
+    }
+
+    /// Reads bytes of the file, without mapping its pages. Bytes that processes change at the same time are of no
+    /// certain moment.
+    pub fn read_file(&self, offset: u64, into: &mut [u8]) -> Result<(), ShmError> {
+        self.file.read_exact_at(into, offset).map_err(ShmError::on("read", &self.path))
     }
 
     /// Allocates the pages of a range, zeroed if they are new, and maps them: afterwards no access to it can

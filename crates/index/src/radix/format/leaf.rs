@@ -308,6 +308,13 @@ pub fn image(
     leaf
 }
 
+impl Leaf<Vec<u8>> {
+    /// The bytes of a leaf that was not fetched.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
 /// Offset of a write-back in a leaf, bytes.
 pub const WRITE_BACK: u64 = CHECKSUM as u64;
 

@@ -1,4 +1,5 @@
-//! Bulk loading: builds subtrees from sorted entries, each node of the size that it needs, and links them at the end.
+//! Bulk loading: writes subtrees from sorted entries, each node of the size that it needs, and links them at the end. The
+//! memory of the load is bounded: it has the nodes on the right edge of the tree, and a name of each inner node.
 
 use super::RadixTree;
 use super::damage::damaged_slot;
@@ -33,7 +34,7 @@ struct BulkWriter<'c, F: Fabric, P: Policy> {
     nodes: Vec<NodeHandle>,
 }
 
-/// A subtree without a parent.
+/// A subtree whose parent is not written yet.
 struct Subtree {
     /// Some key in it. All keys in it share its first `depth` bytes.
     key: Vec<u8>,
@@ -42,17 +43,35 @@ struct Subtree {
 }
 
 enum SubtreeRoot {
+    /// A leaf, which needs the address of its parent.
     Leaf(LoadedValue),
-    /// An inner node, with all its children.
-    Inner(Vec<Subtree>),
+    /// An inner node whose children are written. It needs the address of its parent, too.
+    Inner(PlacedNode),
 }
 
-/// An inner node whose children are being built.
+/// An inner node with its memory and its slots.
+struct PlacedNode {
+    at: Remote<RawInner>,
+    header: NodeHeader,
+    slots: Vec<(Step, NodeSlot)>,
+}
+
+/// An inner node that may get more children.
+struct OpenNode {
+    depth: usize,
+    /// Its level, and the memory node of its parent, as far as its ancestors are known: a later key may add one above
+    /// it. Both determine only where nodes are placed.
+    level: u8,
+    near: NodeId,
+    children: Vec<Subtree>,
+}
+
+/// An inner node whose children are being written.
 #[derive(Clone, Copy)]
 struct LoadParent {
     at: Remote<RawInner>,
     header: NodeHeader,
-    /// Memory node on which the parent will be placed.
+    /// The memory node on which its children are placed.
     near: NodeId,
 }
 
@@ -103,15 +122,15 @@ impl<F: Fabric, P: Policy> BulkWriter<'_, F, P> {
         self.op.index.heap.allocate(self.op.client, near, kind.slot_kind(bytes)).await
     }
 
-    /// Writes a subtree that is to be linked in the node `parent`; yields the slot that points to it.
-    async fn write_subtree(
+    /// Writes the root of a subtree that is to be linked in the node `parent`; yields the slot that points to it.
+    async fn write_root(
         &mut self,
         Subtree { key, depth, root }: Subtree,
         parent: LoadParent,
     ) -> Result<NodeSlot, IndexError> {
         match root {
             SubtreeRoot::Leaf(value) => self.write_leaf(&key, &value, parent).await,
-            SubtreeRoot::Inner(children) => self.write_inner(&key, depth, children, parent).await,
+            SubtreeRoot::Inner(node) => self.write_inner(&key[..depth], &node, parent).await,
         }
     }
 
@@ -130,95 +149,112 @@ impl<F: Fabric, P: Policy> BulkWriter<'_, F, P> {
         let reverse = Reverse::of_leaf(parent.at, parent.header.generation());
         let id = LeafId { number: tree.number, version: memory.next_version() };
         let leaf = leaf::image(class, reverse, id, entry);
-        self.write(memory.at.part(0), leaf.bytes().to_vec()).await?;
+        self.write(memory.at.part(0), leaf.into_bytes()).await?;
         Ok(NodeSlot::leaf(parent.partial_of(key), LeafRef { at: memory.at, class }))
     }
 
     async fn write_inner(
         &mut self,
-        key: &[u8],
-        depth: usize,
-        children: Vec<Subtree>,
+        prefix: &[u8],
+        PlacedNode { at, header, slots }: &PlacedNode,
         parent: LoadParent,
     ) -> Result<NodeSlot, IndexError> {
-        let (tree, prefix) = (self.op.index, &key[..depth]);
+        let partial = parent.partial_of(prefix);
+        let reverse = Reverse::of_inner(parent.at, parent.header.generation(), partial);
+        let image = inner::image(reverse, *header, prefix, self.op.index.number, slots);
+        self.nodes.push(self.op.index.handle_of(*at, &Inner::new(&image[..])));
+        self.write(at.part(0), image).await?;
+        Ok(NodeSlot::inner(partial, InnerRef { at: *at, size: header.size() }))
+    }
+
+    /// Allocates the memory of a node that has all its children, and writes them.
+    async fn place(&mut self, node: OpenNode) -> Result<Subtree, IndexError> {
+        let OpenNode { depth, level, near, children } = node;
         let partials = children.iter().filter(|child| child.key.len() > depth).count();
-        let size = tree.size_for(partials);
-        let position = ParentPosition { node: parent.near, level: parent.header.level() };
-        let near = tree.policy.place_node(self.op.fabric().shape(), position, PrefixHash::of(prefix));
+        let size = self.op.index.size_for(partials);
         let memory: MemorySlot<RawInner> =
             self.allocate(near, ObjectKind::Inner, size.memory_bytes()).await?;
-        let level = parent.header.level() + 1;
         let header = NodeHeader::new(NodeState::Live, size, level, depth, new_generation(&memory, size));
-        let node = LoadParent { at: memory.at, header, near };
+        let parent = LoadParent { at: memory.at, header, near };
         let mut slots = Vec::with_capacity(children.len());
+        let key = children[0].key[..depth].to_vec();
         for child in children {
             let step = step_at(&child.key, depth);
-            slots.push((step, Box::pin(self.write_subtree(child, node)).await?));
+            slots.push((step, self.write_root(child, parent).await?));
         }
-        let partial = parent.partial_of(key);
-        let reverse = Reverse::of_inner(parent.at, parent.header.generation(), partial);
-        let image = inner::image(reverse, header, prefix, tree.number, &slots);
-        self.nodes.push(tree.handle_of(node.at, &Inner::new(&image[..])));
-        self.write(memory.at.part(0), image).await?;
-        Ok(NodeSlot::inner(partial, InnerRef { at: memory.at, size }))
+        Ok(Subtree { key, depth, root: SubtreeRoot::Inner(PlacedNode { at: memory.at, header, slots }) })
     }
 
     /// Writes a child of the root; yields its step and slot, to be linked. `None`: there is no child.
     async fn write_child_of_root(
         &mut self,
-        edge: RightEdge,
+        mut edge: RightEdge,
         root: NodeHeader,
     ) -> Result<Option<(Step, NodeSlot)>, IndexError> {
-        let Some(child) = edge.finish() else { return Ok(None) };
+        let Some(last) = edge.last.take() else { return Ok(None) };
+        let child = edge.close(last, 0, self).await?;
+        assert!(edge.open.is_empty(), "the keys below a child of the root share a byte");
         let step = step_at(&child.key, 0);
         let at = self.op.index.root;
-        let slot = self.write_subtree(child, LoadParent { at, header: root, near: at.node() }).await?;
+        let slot = self.write_root(child, LoadParent { at, header: root, near: at.node() }).await?;
         Ok(Some((step, slot)))
     }
 }
 
 /// Right edge of the tree that is being built: nodes that may get more children, each deeper than the one before, and
-/// the last child, which is complete.
+/// the last child, which is complete. Everything left of it is written but the inner nodes whose parents are open, so
+/// the edge has at most 257 of them for each byte of a key.
 #[derive(Default)]
 struct RightEdge {
-    open: Vec<(usize, Vec<Subtree>)>,
+    open: Vec<OpenNode>,
     last: Option<Subtree>,
 }
 
 impl RightEdge {
     /// Adds the next entry; its key is greater than all before it.
-    fn push(&mut self, key: &[u8], value: LoadedValue) {
+    async fn push<F: Fabric, P: Policy>(
+        &mut self,
+        key: &[u8],
+        value: LoadedValue,
+        writer: &mut BulkWriter<'_, F, P>,
+    ) -> Result<(), IndexError> {
         let leaf = Subtree { key: key.to_vec(), depth: key.len(), root: SubtreeRoot::Leaf(value) };
         if let Some(last) = self.last.take() {
             let depth = common_prefix(&last.key, key);
-            let last = self.close(last, depth);
-            match self.open.last_mut() {
-                Some((open_depth, children)) if *open_depth == depth => children.push(last),
-                _ => self.open.push((depth, vec![last])),
+            let last = self.close(last, depth, writer).await?;
+            if self.open.last().is_none_or(|node| node.depth < depth) {
+                self.open(&key[..depth], writer.op);
+            }
+            if let Some(node) = self.open.last_mut() {
+                node.children.push(last);
             }
         }
         self.last = Some(leaf);
+        Ok(())
+    }
+
+    /// Begins a node below the deepest open one.
+    fn open<F: Fabric, P: Policy>(&mut self, prefix: &[u8], op: Op<'_, F, RadixTree<P>>) {
+        let root = ParentPosition { node: op.index.root.node(), level: 0 };
+        let parent = self.open.last().map(|node| ParentPosition { node: node.near, level: node.level });
+        let parent = parent.unwrap_or(root);
+        let near = op.index.policy.place_node(op.fabric().shape(), parent, PrefixHash::of(prefix));
+        let (depth, level) = (prefix.len(), parent.level + 1);
+        self.open.push(OpenNode { depth, level, near, children: Vec::new() });
     }
 
     /// Completes the nodes that are deeper than `depth`; yields the highest of them, or `last` if there are none.
-    fn close(&mut self, mut last: Subtree, depth: usize) -> Subtree {
-        while let Some((open_depth, mut children)) = self.open.pop_if(|(open_depth, _)| *open_depth > depth) {
-            children.push(last);
-            let key = children[0].key.clone();
-            last = Subtree { key, depth: open_depth, root: SubtreeRoot::Inner(children) };
+    async fn close<F: Fabric, P: Policy>(
+        &mut self,
+        mut last: Subtree,
+        depth: usize,
+        writer: &mut BulkWriter<'_, F, P>,
+    ) -> Result<Subtree, IndexError> {
+        while let Some(mut node) = self.open.pop_if(|node| node.depth > depth) {
+            node.children.push(last);
+            last = writer.place(node).await?;
         }
-        last
-    }
-
-    /// All entries, as one subtree.
-    fn finish(mut self) -> Option<Subtree> {
-        let last = self.last.take()?;
-        let last = self.close(last, 0);
-        match self.open.pop() {
-            None => Some(last),
-            Some(_) => unreachable!("the keys below a child of the root share a byte"),
-        }
+        Ok(last)
     }
 }
 
@@ -245,17 +281,17 @@ impl<P: Policy> RadixTree<P> {
             return Err(IndexError::NotEmpty);
         }
         let mut writer = BulkWriter { op, objects: Vec::new(), nodes: Vec::new() };
-        let mut last: Option<Vec<u8>> = None;
+        let mut last = Vec::new();
         let (mut count, mut edge, mut links) = (0, RightEdge::default(), Vec::new());
         for (key, value) in entries {
             let (key, value) = (key.as_ref(), value.as_ref());
             check_key(key)?;
             check_value(value)?;
-            if last.as_deref().is_some_and(|last| last >= key) {
+            if count > 0 && last.as_slice() >= key {
                 return Err(IndexError::NotSorted { entries: count });
             }
             // All keys below a child of the root share their first byte; it is written when the next child begins.
-            if last.as_deref().is_some_and(|last| step_at(last, 0) != step_at(key, 0)) {
+            if count > 0 && step_at(&last, 0) != step_at(key, 0) {
                 links.extend(writer.write_child_of_root(std::mem::take(&mut edge), root.header()).await?);
                 progress(count);
             }
@@ -263,8 +299,9 @@ impl<P: Policy> RadixTree<P> {
                 None => LoadedValue::Inline(value.to_vec()),
                 Some(stored) => LoadedValue::Overflow(stored.link),
             };
-            edge.push(key, stored);
-            last = Some(key.to_vec());
+            edge.push(key, stored, &mut writer).await?;
+            last.clear();
+            last.extend_from_slice(key);
             count += 1;
         }
         links.extend(writer.write_child_of_root(edge, root.header()).await?);

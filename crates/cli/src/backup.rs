@@ -1,0 +1,71 @@
+//! Parts of the commands `dump`, `save` and `restore`.
+
+use crate::Context;
+use crate::size;
+use farwood::backup::{BackupSummary, ImageProgress};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::fmt;
+
+/// A progress bar of a file: of `bytes`, if they are known.
+pub(crate) fn progress_of(context: &Context<'_>, bytes: Option<u64>) -> ProgressBar {
+    let style =
+        |template| ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    match (context.progress, bytes) {
+        (false, _) => ProgressBar::hidden(),
+        (true, Some(bytes)) => ProgressBar::new(bytes)
+            .with_style(style("{wide_bar} {bytes}/{total_bytes} {elapsed} {eta} {msg}")),
+        (true, None) => ProgressBar::no_length().with_style(style("{spinner} {bytes} {elapsed} {msg}")),
+    }
+}
+
+/// The figures of a dump or a restore.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figures<'a> {
+    pub(crate) summary: &'a BackupSummary,
+    pub(crate) seconds: f64,
+}
+
+impl Figures<'_> {
+    fn entries(&self) -> u64 {
+        self.summary.indexes.iter().map(|index| index.entries).sum()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let index =
+            |index: &farwood::backup::IndexSummary| json!({ "name": index.name, "entries": index.entries });
+        json!({
+            "indexes": self.summary.indexes.iter().map(index).collect::<Vec<_>>(),
+            "entries": self.entries(),
+            "bytes": self.summary.bytes,
+            "seconds": self.seconds,
+        })
+    }
+}
+
+impl fmt::Display for Figures<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}, {}, {}, {:.1} s",
+            size::count(self.summary.indexes.len() as u64, "index", "indexes"),
+            size::count(self.entries(), "entry", "entries"),
+            size::show(self.summary.bytes),
+            self.seconds
+        )
+    }
+}
+
+/// The figures of the image of a pool.
+pub(crate) fn image_json(figures: &ImageProgress, seconds: f64) -> Value {
+    json!({ "memory_bytes": figures.memory_bytes, "bytes": figures.file_bytes, "seconds": seconds })
+}
+
+/// The same as text.
+pub(crate) fn image_text(figures: &ImageProgress, seconds: f64) -> String {
+    format!(
+        "{} of memory, {}, {seconds:.1} s",
+        size::show(figures.memory_bytes),
+        size::show(figures.file_bytes)
+    )
+}

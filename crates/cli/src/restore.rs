@@ -1,0 +1,367 @@
+//! `farwood restore`: creates the indexes of a dump, or the pool of an image.
+
+use super::{Context, Failure, Format, Outcome, size};
+use crate::backup::{Figures, image_json, image_text, progress_of};
+use crate::failure::shown;
+use farwood::backup::{
+    BackupContents, BackupError, BackupReader, BackupSummary, IndexHeader, Restore, RestoredPool,
+    RestoredStructure, check_image,
+};
+use farwood::error::ErrorKind;
+use farwood::{BTree, Error, Hashed, Pool, PoolOptions, Radix, Url};
+use indicatif::ProgressBar;
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+const EXAMPLES: &str = "\
+Examples:
+  farwood restore demo.farwood shm://demo                        all indexes, into a pool that exists
+  farwood restore demo.farwood shm://new --memory 2GiB           creates the pool
+  farwood restore demo.farwood shm://demo --index words          this one of the indexes
+  farwood restore demo.farwood shm://demo/old --index words      under another name
+  farwood restore demo.farwood shm://demo --structure radix      as radix trees
+  farwood restore demo.farwood shm://demo --structure btree --key-bytes 64
+  farwood restore demo.farwood --list                            check the file, and show its contents
+  ssh backup cat demo.farwood | farwood restore - tcp://10.0.0.5:7470";
+
+/// Create the indexes of a dump, or the pool of `farwood save`
+///
+/// The file of `farwood dump` has indexes: they are created in a pool, with the options that they had or with another
+/// structure, and loaded. The pool may be on another fabric than that of the dump. No index is replaced. After an error,
+/// the pool has none of the indexes. The file of `farwood save` has the memory of a pool: it becomes a new pool in shared
+/// memory, which processes can open when it is complete.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The file; `-` is stdin
+    file: PathBuf,
+    /// The pool; with /INDEX: the name of the restored index
+    #[arg(required_unless_present = "list")]
+    url: Option<Url>,
+    /// Check every block of the file, and show its contents, instead of restoring them
+    #[arg(long, conflicts_with = "url")]
+    list: bool,
+    /// Restore this index of a dump; repeat the option for several [default: all]
+    #[arg(long, value_name = "NAME", help_heading = "Dump")]
+    index: Vec<String>,
+    /// The structure of restored indexes of keys: btree = sherman, radix = smart or hashed = sphinx, with their default
+    /// options [default: structure and options of the dump]. Keys of a radix or hashed index that are texts or byte
+    /// strings need --key-bytes to become a btree
+    #[arg(long, value_name = "KIND", value_enum, help_heading = "Dump")]
+    structure: Option<Structure>,
+    /// --structure btree only: length of a key in bytes, 8 to 1024; for text, the longest key
+    #[arg(long, value_name = "N", help_heading = "Dump")]
+    key_bytes: Option<usize>,
+    /// --structure btree only: length of a value in bytes, 0 to 4096; for text, the longest value [default: that of the
+    /// dump; if values have any length there, they have any length]
+    #[arg(long, value_name = "N", help_heading = "Dump")]
+    value_bytes: Option<usize>,
+    /// Create the pool of a dump if it does not exist, with this memory in each memory node, a multiple of 8 MiB
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Dump")]
+    memory: Option<u64>,
+    /// Number of memory nodes of a pool that --memory creates
+    #[arg(long, value_name = "N", value_parser = size::memory_nodes, default_value = "1", requires = "memory",
+          help_heading = "Dump")]
+    nodes: u16,
+    /// Share the created pool with the users of this group, by name or number
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+}
+
+/// The structure of an index of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Structure {
+    /// A B-link tree for keys of one length
+    #[value(alias = "sherman")]
+    Btree,
+    /// A radix tree for keys of any length
+    #[value(alias = "smart")]
+    Radix,
+    /// A radix tree with hash tables, for keys of any length
+    #[value(alias = "sphinx")]
+    Hashed,
+}
+
+/// Options that apply to a dump only.
+const DUMP_OPTIONS: [&str; 6] = ["index", "structure", "key_bytes", "value_bytes", "memory", "nodes"];
+
+type Input = Box<dyn Read>;
+
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    check(args, context)?;
+    let (input, contents, bar) = open(args, context)?;
+    let done = match (contents, &args.url) {
+        (BackupContents::Image, None) => list_image(args, input, context),
+        (BackupContents::Image, Some(url)) => restore_image(args, url, input, &bar, context),
+        (_, None) => list_dump(args, input, &bar, context),
+        (_, Some(url)) => restore_dump(args, url, input, &bar, context),
+    };
+    bar.finish_and_clear();
+    done
+}
+
+/// Refuses options that have no effect.
+fn check(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let sizes = context.first_given(&["key_bytes", "value_bytes"]);
+    match sizes.filter(|_| args.structure != Some(Structure::Btree)) {
+        Some(option) => Err(Failure::Usage(format!(
+            "restore {}: {option} is an option of --structure btree; add it, or omit {option}",
+            shown(&args.file)
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Opens the file, and reads the first bytes, which show its contents.
+fn open(args: &Args, context: &Context<'_>) -> Result<(Input, BackupContents, ProgressBar), Failure> {
+    let failed = |source| Failure::file("restore", "open", &args.file, source);
+    let (mut input, bytes): (Input, _) = if args.file == Path::new("-") {
+        (Box::new(io::stdin()), None)
+    } else {
+        let file = File::open(&args.file).map_err(failed)?;
+        let data = file.metadata().map_err(failed)?;
+        (Box::new(file), data.is_file().then_some(data.len()))
+    };
+    let mut start = Vec::new();
+    let read = input.by_ref().take(BackupContents::START_BYTES as u64).read_to_end(&mut start);
+    read.map_err(|source| Failure::file("restore", "read", &args.file, source))?;
+    // The reader of a dump describes a file that is none.
+    let contents = BackupContents::of_start(&start).unwrap_or(BackupContents::Dump);
+    let bar = progress_of(context, bytes);
+    let input = BufReader::with_capacity(1 << 20, Cursor::new(start).chain(input));
+    Ok((Box::new(input), contents, bar))
+}
+
+/// The failure of the library, with the name of the file.
+fn failed(args: &Args, error: Error) -> Failure {
+    match error {
+        Error::Backup { operation, source, .. } => {
+            let path = if args.file == Path::new("-") { PathBuf::from("stdin") } else { args.file.clone() };
+            Error::Backup { operation, path: Some(path), source }.into()
+        }
+        error => error.into(),
+    }
+}
+
+fn unreadable(args: &Args, source: BackupError) -> Failure {
+    failed(args, Error::Backup { operation: "restore", path: None, source })
+}
+
+fn list_dump(
+    args: &Args,
+    input: Input,
+    bar: &ProgressBar,
+    context: &mut Context<'_>,
+) -> Result<Outcome, Failure> {
+    let read = || {
+        let mut dump = BackupReader::new(input)?;
+        let mut indexes = Vec::new();
+        while let Some(mut index) = dump.next_index()? {
+            let count = index.skip()?;
+            bar.set_position(index.bytes());
+            indexes.push((index.header().clone(), count));
+        }
+        Ok((dump.header().clone(), indexes, dump.bytes()))
+    };
+    let (header, indexes, bytes) = read().map_err(|error| unreadable(args, error))?;
+    bar.finish_and_clear();
+    if context.format == Format::Json {
+        let index = |(header, entries): &(IndexHeader, u64)| json!({ "header": header, "entries": entries });
+        let indexes: Vec<_> = indexes.iter().map(index).collect();
+        context.json(&json!({ "contents": "dump", "header": header, "indexes": indexes, "bytes": bytes }))?;
+        return Ok(Outcome::Done);
+    }
+    writeln!(
+        context.out,
+        "dump of {} by Farwood {}: {}, {}; every block is intact",
+        header.source,
+        header.farwood,
+        size::count(indexes.len() as u64, "index", "indexes"),
+        size::show(bytes)
+    )?;
+    for (index, entries) in &indexes {
+        writeln!(context.out, "{}\t{}", index.name, describe(index, *entries))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// An index of a dump on one line.
+fn describe(index: &IndexHeader, entries: u64) -> String {
+    let system = &index.system;
+    match (&index.types, &index.ids) {
+        (Some(types), _) => {
+            let bytes = |bytes: Option<usize>| {
+                bytes.map_or("of any length".to_owned(), |bytes| format!("of {bytes} B"))
+            };
+            format!(
+                "{system}: {}; {} keys {}, {} values {}",
+                size::count(entries, "entry", "entries"),
+                types.keys.kind(),
+                bytes(types.keys.bytes),
+                types.values.kind(),
+                bytes(types.values.bytes)
+            )
+        }
+        (None, Some(ids)) if ids != "repeated" => {
+            format!("{system}: {}; {ids} ids", size::count(entries, "record", "records"))
+        }
+        _ => format!("{system}: {}", size::count(entries, "rectangle", "rectangles")),
+    }
+}
+
+fn list_image(args: &Args, input: Input, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let begun = Instant::now();
+    let (header, figures) = check_image(input).map_err(|error| unreadable(args, error))?;
+    let seconds = begun.elapsed().as_secs_f64();
+    if context.format == Format::Json {
+        let contents = image_json(&figures, seconds);
+        context.json(&json!({ "contents": "image", "header": header, "figures": contents }))?;
+        return Ok(Outcome::Done);
+    }
+    writeln!(
+        context.out,
+        "image of {} by Farwood {}: {} with {} each; {}; every block is intact",
+        header.source,
+        header.farwood,
+        size::count(header.nodes.into(), "memory node", "memory nodes"),
+        size::show(header.host_bytes),
+        image_text(&figures, seconds)
+    )?;
+    Ok(Outcome::Done)
+}
+
+fn restore_image(
+    args: &Args,
+    url: &Url,
+    input: Input,
+    bar: &ProgressBar,
+    context: &mut Context<'_>,
+) -> Result<Outcome, Failure> {
+    let begun = Instant::now();
+    let file = shown(&args.file);
+    if let Some(option) = context.first_given(&DUMP_OPTIONS) {
+        return Err(Failure::Usage(format!(
+            "restore {file}: {option} applies to a dump, and this is the image of a pool, whose indexes and memory are \
+             restored as they were; omit {option}"
+        )));
+    }
+    if url.index().is_some() {
+        return Err(Failure::Usage(format!(
+            "restore {file}: this is the image of a pool, which is restored as a whole; write {}",
+            url.pool_url()
+        )));
+    }
+    let mut restored = RestoredPool::at(url).progress(|at| bar.set_position(at.file_bytes));
+    if let Some(group) = &args.group {
+        restored = restored.group(group);
+    }
+    let figures = restored.from_reader(input).map_err(|error| failed(args, error))?;
+    let seconds = begun.elapsed().as_secs_f64();
+    match context.format {
+        Format::Json => {
+            context
+                .json(&json!({ "restored": url.to_string(), "contents": image_json(&figures, seconds) }))?;
+        }
+        Format::Text => {
+            writeln!(context.messages, "restored {url} from {file}: {}", image_text(&figures, seconds))?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn restore_dump(
+    args: &Args,
+    url: &Url,
+    input: Input,
+    bar: &ProgressBar,
+    context: &mut Context<'_>,
+) -> Result<Outcome, Failure> {
+    let begun = Instant::now();
+    let new_name = match (url.index(), args.index.as_slice()) {
+        (None, _) => None,
+        (Some(name), [index]) => Some((index, name)),
+        (Some(_), _) => {
+            return Err(Failure::Usage(format!(
+                "restore {}: {url} names one index; choose the index of the dump with --index NAME, or write {}",
+                shown(&args.file),
+                url.pool_url()
+            )));
+        }
+    };
+    let (pool, made) = open_pool(args, &url.pool_url())?;
+    let mut restore = Restore::into(&pool).progress(|at| {
+        bar.set_position(at.bytes);
+        bar.set_message(format!("{}: {}", at.index, size::count(at.entries, "entry", "entries")));
+    });
+    for index in &args.index {
+        restore = restore.index(index);
+    }
+    if let Some((index, name)) = new_name {
+        restore = restore.rename(index, name);
+    }
+    if let Some(structure) = structure(args) {
+        restore = restore.structure(structure);
+    }
+    let restored = restore.from_reader(input);
+    drop(pool);
+    if restored.is_err() && made {
+        Pool::remove(url.pool_url())?;
+    }
+    let summary = restored.map_err(|error| failed(args, error))?;
+    report(args, url, Figures { summary: &summary, seconds: begun.elapsed().as_secs_f64() }, context)
+}
+
+/// The pool, and whether this command has created it.
+fn open_pool(args: &Args, url: &Url) -> Result<(Pool, bool), Failure> {
+    match (Pool::open(url), args.memory) {
+        (Err(error), Some(memory)) if error.kind() == ErrorKind::NotFound => {
+            let options = PoolOptions::new().memory_bytes(memory).nodes(args.nodes);
+            Pool::create(url, &args.group.iter().fold(options, PoolOptions::group))?;
+            Ok((Pool::open(url)?, true))
+        }
+        (Err(error), None) if error.kind() == ErrorKind::NotFound => {
+            let exit_code = error.exit_code();
+            let text = format!("{}; --memory SIZE creates the pool", error.message_of_command());
+            Err(Failure::Other { text, exit_code })
+        }
+        (opened, _) => Ok((opened?, false)),
+    }
+}
+
+fn structure(args: &Args) -> Option<RestoredStructure> {
+    Some(match args.structure? {
+        Structure::Radix => Radix::new().into(),
+        Structure::Hashed => Hashed::new().into(),
+        Structure::Btree => {
+            let options = args.key_bytes.into_iter().fold(BTree::new(), BTree::key_bytes);
+            args.value_bytes.into_iter().fold(options, BTree::value_bytes).into()
+        }
+    })
+}
+
+fn report(
+    args: &Args,
+    url: &Url,
+    figures: Figures<'_>,
+    context: &mut Context<'_>,
+) -> Result<Outcome, Failure> {
+    match context.format {
+        Format::Json => {
+            let restored: Vec<_> = names(url, figures.summary).collect();
+            context.json(&json!({ "restored": restored, "contents": figures.json() }))?;
+        }
+        Format::Text => {
+            let file = shown(&args.file);
+            writeln!(context.messages, "restored {file} into {}: {figures}", url.pool_url())?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// The URLs of the restored indexes.
+fn names<'a>(url: &'a Url, summary: &'a BackupSummary) -> impl Iterator<Item = String> + 'a {
+    summary.indexes.iter().map(|index| url.pool_url().index_url(&index.name).to_string())
+}

@@ -1,0 +1,453 @@
+//! The memory of a pool in shared memory as a file, so that the pool survives a reboot.
+//!
+//! A block of memory has the number of the memory node (2 bytes), 6 zeros, the offset (8 bytes), and the bytes. Memory
+//! nodes are in the order in which they are created again: from the last to node 0. Bytes of a memory node that no block
+//! has are zero. The restored pool has an identity of its own, so a pool can be restored beside the one that was saved.
+
+use super::block::{BLOCK_BYTES, BlockKind, BlockReader, BlockWriter};
+use super::error::{BackupError, BackupResult};
+use super::header::{ImageEnd, ImageHeader, now, of_json, to_json};
+use super::whole_file::WholeFile;
+use crate::error::{Error, Result};
+use crate::pool::{expect_shm, others};
+use crate::pool_options::PoolOptions;
+use crate::url::Url;
+use farwood_fabric::PoolShape;
+use farwood_fabric::chunks::CHUNK_BYTES;
+use farwood_fabric::superblock::LAYOUT_VERSION;
+use farwood_transport::shm::{self, PoolName, Segment, SegmentDir, ShmError, ShmPool};
+use std::fmt;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+/// Bytes of a block before those of the memory.
+const PLACE_BYTES: usize = 16;
+/// The granularity in which zeros are left out.
+const PAGE_BYTES: usize = 4096;
+
+/// The progress of saving or restoring the memory of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImageProgress {
+    /// Bytes of memory so far.
+    pub memory_bytes: u64,
+    /// Bytes of the file so far.
+    pub file_bytes: u64,
+}
+
+/// Saves the memory of a pool in shared memory, as it is while no process uses it: before a reboot, say.
+///
+/// ```
+/// use farwood::backup::{RestoredPool, SavedPool};
+/// use farwood::{BTree, Pool, PoolOptions};
+///
+/// # let url = format!("shm://doc-save-{}", std::process::id());
+/// # let url = url.as_str();
+/// # let folder = std::env::temp_dir();
+/// # let path = folder.join(format!("doc-save-{}", std::process::id()));
+/// Pool::create(url, &PoolOptions::new().memory_bytes(64 << 20))?;
+/// let pool = Pool::open(url)?;
+/// pool.create_index::<u64, u64>("numbers", &BTree::new())?.put(1, 10)?;
+/// drop(pool);
+/// SavedPool::at(url).to_file(&path)?;
+/// Pool::remove(url)?;
+///
+/// // After the reboot:
+/// RestoredPool::at(url).from_file(&path)?;
+/// assert_eq!(Pool::open(url)?.open_index::<u64, u64>("numbers")?.get(1)?, Some(10));
+/// # Pool::remove(url)?;
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), farwood::Error>(())
+/// ```
+#[must_use = "nothing is saved before `to_file`"]
+pub struct SavedPool<'p> {
+    url: String,
+    progress: Box<dyn FnMut(ImageProgress) + 'p>,
+}
+
+impl<'p> SavedPool<'p> {
+    /// The pool with this URL.
+    pub fn at(url: impl fmt::Display) -> Self {
+        Self { url: url.to_string(), progress: Box::new(|_| ()) }
+    }
+
+    /// Calls `progress` after each block.
+    pub fn progress(mut self, progress: impl FnMut(ImageProgress) + 'p) -> Self {
+        self.progress = Box::new(progress);
+        self
+    }
+
+    /// Writes the memory to a file, which replaces one of that name when it is complete and on the disk. After an
+    /// error, the file of that name is as it was.
+    ///
+    /// # Errors
+    /// [`Error::Backup`]: a process uses the pool, or the file cannot be written; [`Error::Pool`]: there is no such
+    /// pool; [`Error::Served`]: the memory of a pool over TCP is in its memory nodes.
+    pub fn to_file(self, path: impl AsRef<Path>) -> Result<ImageProgress> {
+        let path = path.as_ref();
+        let failed = |error| failed("save", BackupError::Io(error));
+        let written = WholeFile::create(path).map_err(failed).and_then(|file| {
+            let mut out = BufWriter::with_capacity(BLOCK_BYTES, file);
+            let saved = self.to_writer(&mut out)?;
+            out.into_inner().map_err(|error| failed(error.into_error()))?.complete().map_err(failed)?;
+            Ok(saved)
+        });
+        written.map_err(|error| error.about_file(path))
+    }
+
+    /// Writes the memory to `out`.
+    ///
+    /// # Errors
+    /// As [`to_file`](Self::to_file). The image is incomplete.
+    pub fn to_writer(mut self, out: impl Write) -> Result<ImageProgress> {
+        let name = expect_shm(self.url.parse::<Url>()?, "save")?;
+        let dir = SegmentDir::from_env();
+        let shape = idle_shape(&dir, &name)?;
+        let pool = |source| Error::Pool { operation: "save", source };
+        let bytes = shape.host_bytes + shape.device_bytes;
+        let segment = |node| dir.open(&name, node, bytes).map_err(pool);
+        let node_0 = segment(0)?;
+        let tables = tables(&node_0).map_err(pool)?;
+        let mut image = ImageWriter::begin(out, &self.header(&shape), &mut *self.progress)?;
+        for node in (0..shape.nodes).rev() {
+            image.node(&segment(node)?, node, bytes)?;
+        }
+        // The tables of node 0 have all clients: a process that has come and gone has changed them.
+        if self::tables(&node_0).map_err(pool)? != tables {
+            let pool = name.to_string();
+            return Err(failed("save", BackupError::InUse { pool, processes: Vec::new() }));
+        }
+        image.end()
+    }
+
+    fn header(&self, shape: &PoolShape) -> ImageHeader {
+        ImageHeader {
+            farwood: env!("CARGO_PKG_VERSION").to_owned(),
+            source: self.url.clone(),
+            created: now(),
+            layout: LAYOUT_VERSION,
+            nodes: shape.nodes,
+            host_bytes: shape.host_bytes,
+            device_bytes: shape.device_bytes,
+        }
+    }
+}
+
+/// The shape of a pool that no process uses. WRITEs of killed processes are completed.
+fn idle_shape(dir: &SegmentDir, name: &PoolName) -> Result<PoolShape> {
+    let attached = ShmPool::open(dir, name).map_err(|source| Error::Pool { operation: "save", source })?;
+    let processes = others(&attached).map_err(|source| Error::Fabric {
+        operation: "save",
+        pool: format!("shm://{name}"),
+        source,
+    })?;
+    if !processes.is_empty() {
+        return Err(failed("save", BackupError::InUse { pool: name.to_string(), processes }));
+    }
+    let shape = *attached.shape();
+    attached.leave();
+    Ok(shape)
+}
+
+/// The bytes of the directory, the client table and the chunk table.
+fn tables(node_0: &Segment) -> Result<Vec<u8>, ShmError> {
+    let mut bytes = vec![0; CHUNK_BYTES as usize];
+    node_0.read_file(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+struct ImageWriter<'a, W> {
+    blocks: BlockWriter<W>,
+    memory_bytes: u64,
+    progress: &'a mut dyn FnMut(ImageProgress),
+}
+
+impl<'a, W: Write> ImageWriter<'a, W> {
+    fn begin(
+        out: W,
+        header: &ImageHeader,
+        progress: &'a mut dyn FnMut(ImageProgress),
+    ) -> Result<ImageWriter<'a, W>> {
+        let begun = || {
+            let mut blocks = BlockWriter::begin(out)?;
+            blocks.write(BlockKind::Image, &to_json(header))?;
+            Ok(blocks)
+        };
+        let blocks = begun().map_err(|error| failed("save", BackupError::Io(error)))?;
+        Ok(Self { blocks, memory_bytes: 0, progress })
+    }
+
+    /// Writes the bytes of a memory node that are not zero.
+    fn node(&mut self, segment: &Segment, node: u16, bytes: u64) -> Result<()> {
+        let pool = |source| Error::Pool { operation: "save", source };
+        let mut block = vec![0; PLACE_BYTES + BLOCK_BYTES];
+        let mut at = 0;
+        while let Some(range) = segment.stored_range(at, bytes).map_err(pool)? {
+            at = range.start;
+            while at < range.end {
+                let length = (range.end - at).min(BLOCK_BYTES as u64) as usize;
+                segment.read_file(at, &mut block[PLACE_BYTES..PLACE_BYTES + length]).map_err(pool)?;
+                self.range(&mut block[..PLACE_BYTES + length], node, at)?;
+                at += length as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the bytes after the place of `block`, which are at `offset`, from the first page that is not zero to the
+    /// last one.
+    fn range(&mut self, block: &mut [u8], node: u16, offset: u64) -> Result<()> {
+        let pages = block[PLACE_BYTES..].chunks(PAGE_BYTES);
+        let used = |page: &[u8]| page.iter().any(|&byte| byte != 0);
+        let Some(first) = pages.clone().position(used) else { return Ok(()) };
+        let last = pages.clone().rposition(used).unwrap_or(first);
+        let start = first * PAGE_BYTES;
+        let end = PLACE_BYTES + ((last + 1) * PAGE_BYTES).min(block.len() - PLACE_BYTES);
+        let block = &mut block[start..end];
+        block[..2].copy_from_slice(&node.to_le_bytes());
+        block[2..8].fill(0);
+        block[8..PLACE_BYTES].copy_from_slice(&(offset + start as u64).to_le_bytes());
+        self.blocks
+            .write(BlockKind::Memory, block)
+            .map_err(|error| failed("save", BackupError::Io(error)))?;
+        self.memory_bytes += (block.len() - PLACE_BYTES) as u64;
+        let figures = self.figures();
+        (self.progress)(figures);
+        Ok(())
+    }
+
+    fn figures(&self) -> ImageProgress {
+        ImageProgress { memory_bytes: self.memory_bytes, file_bytes: self.blocks.written() }
+    }
+
+    fn end(mut self) -> Result<ImageProgress> {
+        let end = to_json(&ImageEnd { bytes: self.memory_bytes });
+        let written = self.blocks.write(BlockKind::End, &end);
+        let figures = self.figures();
+        let ended = written.and_then(|()| self.blocks.end().map(drop));
+        ended.map_err(|error| failed("save", BackupError::Io(error)))?;
+        Ok(figures)
+    }
+}
+
+/// Creates a pool in shared memory with the memory of one that was saved. Processes can open it when it is complete.
+///
+/// [`SavedPool`] has an example.
+#[must_use = "nothing is restored before `from_file`"]
+pub struct RestoredPool<'p> {
+    url: String,
+    group: Option<String>,
+    progress: Box<dyn FnMut(ImageProgress) + 'p>,
+}
+
+impl<'p> RestoredPool<'p> {
+    /// The new pool gets this URL, which need not be that of the saved one.
+    pub fn at(url: impl fmt::Display) -> Self {
+        Self { url: url.to_string(), group: None, progress: Box::new(|_| ()) }
+    }
+
+    /// Shares the pool with a group of users, as [`PoolOptions::group`] does.
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// Calls `progress` after each block.
+    pub fn progress(mut self, progress: impl FnMut(ImageProgress) + 'p) -> Self {
+        self.progress = Box::new(progress);
+        self
+    }
+
+    /// Creates the pool from a file.
+    ///
+    /// # Errors
+    /// [`Error::Backup`]: the file is damaged, cut off, or has another layout; [`Error::Pool`]: the pool exists, or the
+    /// machine has too little memory; [`Error::Served`]. After an error there is no pool.
+    pub fn from_file(self, path: impl AsRef<Path>) -> Result<ImageProgress> {
+        let path = path.as_ref();
+        let opened = File::open(path).map_err(|error| failed("restore", BackupError::Io(error)));
+        let restored = opened.and_then(|file| self.from_reader(BufReader::with_capacity(BLOCK_BYTES, file)));
+        restored.map_err(|error| error.about_file(path))
+    }
+
+    /// Creates the pool from a stream, which should be buffered.
+    ///
+    /// # Errors
+    /// As [`from_file`](Self::from_file).
+    pub fn from_reader(mut self, input: impl Read) -> Result<ImageProgress> {
+        let backup = |source| failed("restore", source);
+        let name = expect_shm(self.url.parse::<Url>()?, "create")?;
+        let mut image = ImageReader::begin(input).map_err(backup)?;
+        let options = self.options(&image.header);
+        let spec = options.spec(name).map_err(|source| Error::Pool { operation: "restore", source })?;
+        let created = shm::create_by(&SegmentDir::from_env(), &spec, |segment, shape, node| {
+            image.node(segment, node, &mut *self.progress)?;
+            shm::write_identity(segment, shape, node);
+            Ok(())
+        });
+        created.map_err(|error| match error {
+            Failure::Backup(source) => backup(source),
+            Failure::Pool(source) => Error::Pool { operation: "restore", source },
+        })?;
+        Ok(image.figures())
+    }
+
+    fn options(&self, header: &ImageHeader) -> PoolOptions {
+        let options = PoolOptions::new()
+            .memory_bytes(header.host_bytes)
+            .device_bytes(header.device_bytes)
+            .nodes(header.nodes);
+        match &self.group {
+            Some(group) => options.group(group),
+            None => options,
+        }
+    }
+}
+
+/// An error while a memory node is created.
+enum Failure {
+    Backup(BackupError),
+    Pool(ShmError),
+}
+
+impl From<ShmError> for Failure {
+    fn from(error: ShmError) -> Self {
+        Self::Pool(error)
+    }
+}
+
+impl From<BackupError> for Failure {
+    fn from(error: BackupError) -> Self {
+        Self::Backup(error)
+    }
+}
+
+struct ImageReader<R> {
+    blocks: BlockReader<R>,
+    header: ImageHeader,
+    memory_bytes: u64,
+    /// A block of the next memory node.
+    next: Option<Place>,
+    contents: Vec<u8>,
+}
+
+/// The place of a block of memory.
+#[derive(Clone, Copy)]
+struct Place {
+    node: u16,
+    offset: u64,
+}
+
+impl<R: Read> ImageReader<R> {
+    fn begin(input: R) -> BackupResult<Self> {
+        let mut blocks = BlockReader::begin(input)?;
+        let contents = match blocks.next()? {
+            (BlockKind::Image, contents) => contents.to_vec(),
+            (BlockKind::Pool, _) => return Err(BackupError::OtherContents { found: "a dump of indexes" }),
+            _ => return Err(blocks.damaged("it cannot be the first one")),
+        };
+        let header: ImageHeader = of_json(&contents, &blocks)?;
+        if header.layout != LAYOUT_VERSION {
+            return Err(BackupError::Layout { found: header.layout, known: LAYOUT_VERSION });
+        }
+        Ok(Self { blocks, header, memory_bytes: 0, next: None, contents: Vec::new() })
+    }
+
+    /// Copies the blocks of memory node `node` into its segment. Node 0 is the last one.
+    fn node(
+        &mut self,
+        segment: &Segment,
+        node: u16,
+        progress: &mut dyn FnMut(ImageProgress),
+    ) -> Result<(), Failure> {
+        loop {
+            let place = match self.next.take() {
+                Some(place) => place,
+                None => match self.block()? {
+                    Some(place) => place,
+                    None if node == 0 => return Ok(()),
+                    None => return Err(self.blocks.damaged("memory nodes are missing").into()),
+                },
+            };
+            if place.node != node {
+                if place.node > node {
+                    return Err(self.blocks.damaged("memory nodes are not in order").into());
+                }
+                self.next = Some(place);
+                return Ok(());
+            }
+            let bytes = &self.contents[PLACE_BYTES..];
+            let limit = self.header.host_bytes + self.header.device_bytes;
+            if place.offset.checked_add(bytes.len() as u64).is_none_or(|end| end > limit) {
+                return Err(self.blocks.damaged("it leaves its memory node").into());
+            }
+            segment.provision(place.offset, bytes.len() as u64)?;
+            let written = segment.mapping().write_up(place.offset, bytes);
+            written.map_err(|_| self.blocks.damaged("its offset is not that of a page"))?;
+            self.memory_bytes += bytes.len() as u64;
+            progress(self.figures());
+        }
+    }
+
+    /// Reads the next block of memory; `None`: the image has ended as its writer ended it.
+    fn block(&mut self) -> BackupResult<Option<Place>> {
+        let (kind, contents) = self.blocks.next()?;
+        self.contents.clear();
+        self.contents.extend_from_slice(contents);
+        match kind {
+            BlockKind::Memory => match self.contents.first_chunk::<PLACE_BYTES>() {
+                Some(&[a, b, _, _, _, _, _, _, ref offset @ ..]) => {
+                    let offset = u64::from_le_bytes(*offset);
+                    Ok(Some(Place { node: u16::from_le_bytes([a, b]), offset }))
+                }
+                None => Err(self.blocks.damaged("it has no place")),
+            },
+            BlockKind::End => {
+                let end: ImageEnd = of_json(&self.contents, &self.blocks)?;
+                if end.bytes != self.memory_bytes {
+                    return Err(self.blocks.damaged("it counts other bytes than the file has"));
+                }
+                self.blocks.expect_end()?;
+                Ok(None)
+            }
+            _ => Err(self.blocks.damaged("a block of this kind cannot be here")),
+        }
+    }
+
+    fn figures(&self) -> ImageProgress {
+        ImageProgress { memory_bytes: self.memory_bytes, file_bytes: self.blocks.read_bytes() }
+    }
+}
+
+/// Checks every block of an image without creating a pool; returns the header and the size. The input should be
+/// buffered.
+///
+/// # Errors
+/// [`BackupError`].
+pub fn check_image(input: impl Read) -> BackupResult<(ImageHeader, ImageProgress)> {
+    let mut image = ImageReader::begin(input)?;
+    while image.block()?.is_some() {
+        image.memory_bytes += (image.contents.len() - PLACE_BYTES) as u64;
+    }
+    Ok((image.header.clone(), image.figures()))
+}
+
+fn failed(operation: &'static str, source: BackupError) -> Error {
+    Error::Backup { operation, path: None, source }
+}
+
+impl fmt::Debug for SavedPool<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SavedPool").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RestoredPool<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RestoredPool")
+            .field("url", &self.url)
+            .field("group", &self.group)
+            .finish_non_exhaustive()
+    }
+}
