@@ -1,8 +1,10 @@
 //! Parts of the commands `dump`, `save` and `restore`.
 
-use crate::Context;
-use crate::size;
+use crate::failure::shown;
+use crate::{Context, Failure, size};
 use farwood::backup::{BackupSummary, ImageProgress};
+use farwood::error::ShmError;
+use farwood::{Error, Url};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::fmt;
@@ -18,6 +20,24 @@ pub(crate) fn progress_of(context: &Context<'_>, bytes: Option<u64>) -> Progress
         (true, None) => ProgressBar::no_length().with_style(style("{spinner} {bytes} {elapsed} {msg}")),
     }
 }
+
+/// The failure to open the pool of `command`. If there is none, the remedy of the library, to create one, is replaced.
+pub(crate) fn not_opened(command: &str, url: &Url, error: Error, remedy: &str) -> Failure {
+    let exit_code = error.exit_code();
+    match error {
+        Error::Pool { source: ShmError::NotFound { pool, path }, .. } => {
+            let path = shown(&path);
+            let text = format!(
+                "{command} {url}: no pool '{pool}' on this machine ({path} does not exist); {remedy}"
+            );
+            Failure::Other { text, exit_code }
+        }
+        error => error.into(),
+    }
+}
+
+/// The remedy for a pool that should exist.
+pub(crate) const LIST_POOLS: &str = "`farwood doctor` lists the pools";
 
 /// The figures of a dump or a restore.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! `farwood restore`: creates the indexes of a dump, or the pool of an image.
 
 use super::{Context, Failure, Format, Outcome, size};
-use crate::backup::{Figures, image_json, image_text, progress_of};
+use crate::backup::{Figures, image_json, image_text, not_opened, progress_of};
 use crate::failure::shown;
 use farwood::backup::{
     BackupContents, BackupError, BackupReader, BackupSummary, IndexHeader, Restore, RestoredPool,
@@ -30,9 +30,9 @@ Examples:
 /// Create the indexes of a dump, or the pool of `farwood save`
 ///
 /// The file of `farwood dump` has indexes: they are created in a pool, with the options that they had or with another
-/// structure, and loaded. The pool may be on another fabric than that of the dump. No index is replaced. After an error,
-/// the pool has none of the indexes. The file of `farwood save` has the memory of a pool: it becomes a new pool in shared
-/// memory, which processes can open when it is complete.
+/// structure, and loaded. The pool may be on another fabric than that of the dump. No index is replaced. After an
+/// error, the pool has none of the indexes. The file of `farwood save` has the memory of a pool: it becomes a new pool
+/// in shared memory, which processes can open when it is complete.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -322,12 +322,8 @@ fn open_pool(args: &Args, url: &Url) -> Result<(Pool, bool), Failure> {
             Pool::create(url, &args.group.iter().fold(options, PoolOptions::group))?;
             Ok((Pool::open(url)?, true))
         }
-        (Err(error), None) if error.kind() == ErrorKind::NotFound => {
-            let exit_code = error.exit_code();
-            let text = format!("{}; --memory SIZE creates the pool", error.message_of_command());
-            Err(Failure::Other { text, exit_code })
-        }
-        (opened, _) => Ok((opened?, false)),
+        (Err(error), _) => Err(not_opened("restore", url, error, "add --memory SIZE to create it")),
+        (Ok(pool), _) => Ok((pool, false)),
     }
 }
 

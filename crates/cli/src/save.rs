@@ -1,7 +1,7 @@
 //! `farwood save`: the memory of a pool in shared memory as a file.
 
 use super::{Context, Failure, Format, Outcome};
-use crate::backup::{image_json, image_text, progress_of};
+use crate::backup::{LIST_POOLS, image_json, image_text, not_opened, progress_of};
 use crate::failure::shown;
 use farwood::Url;
 use farwood::backup::SavedPool;
@@ -19,8 +19,8 @@ Examples:
 ///
 /// No process may use the pool: end them first. `farwood restore` creates the pool again, with this version of Farwood
 /// or another one of the same layout; `farwood dump` is the way to other versions, and copies indexes while processes
-/// use them. The file has checksums, is compressed, and replaces a file of that name when it is complete and on the disk.
-/// Memory nodes over TCP keep their memory in files of their own: see `farwood serve --file`.
+/// use them. The file has checksums, is compressed, and replaces a file of that name when it is complete and on the
+/// disk. Memory nodes over TCP keep their memory in files of their own: see `farwood serve --file`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -43,7 +43,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let bar = progress_of(context, None);
     let saved = SavedPool::at(&args.url).progress(|at| bar.set_position(at.memory_bytes)).to_file(&args.file);
     bar.finish_and_clear();
-    let (saved, seconds) = (saved?, begun.elapsed().as_secs_f64());
+    let saved = saved.map_err(|error| not_opened("save", &args.url, error, LIST_POOLS))?;
+    let seconds = begun.elapsed().as_secs_f64();
     match context.format {
         Format::Json => {
             let (pool, file) = (args.url.to_string(), args.file.display().to_string());

@@ -119,20 +119,54 @@ fn yaml_is_yaml() {
 }
 
 #[test]
-fn systemd_understands_the_unit() {
+fn systemd_understands_the_units() {
     let Some(analyzer) = need::program("systemd-analyze") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let unit = folder.path().join("farwood.service");
-    // The program is where it is built, and the check does not care where it would be installed.
-    std::fs::write(
-        &unit,
-        file("farwood.service").replace("/usr/local/bin/farwood", env!("CARGO_BIN_EXE_farwood")),
-    )
-    .unwrap();
-    let mut command = Command::new(analyzer);
-    command.args(["verify", "--man=no", unit.to_str().unwrap()]).stdin(Stdio::null());
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let about = said.lines().filter(|line| line.contains("farwood.service")).collect::<Vec<_>>();
-    assert!(about.is_empty(), "{said}");
+    for (name, installed) in
+        [("farwood.service", "farwood.service"), ("farwood-pool@.service", "farwood-pool@demo.service")]
+    {
+        let unit = folder.path().join(installed);
+        // The program is where it is built, and the check does not care where it would be installed. Users of the
+        // machine that runs the check have other names.
+        let text = file(name).replace("/usr/local/bin/farwood", env!("CARGO_BIN_EXE_farwood"));
+        std::fs::write(&unit, text.replace("User=farwood", "User=root")).unwrap();
+        let mut command = Command::new(&analyzer);
+        command.args(["verify", "--man=no", unit.to_str().unwrap()]).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let about = said.lines().filter(|line| line.contains(installed)).collect::<Vec<_>>();
+        assert!(about.is_empty(), "{said}");
+    }
+}
+
+/// The unit saves the pool at the end, restores it at the next start, and creates one if there is no file.
+#[test]
+fn the_unit_of_a_pool_restores_what_it_saved() {
+    let machine = crate::machine::Machine::new();
+    let unit = code(&file("farwood-pool@.service"));
+    let folder = machine.path().join("saved");
+    std::fs::create_dir(&folder).unwrap();
+    let run = |key: &str| {
+        let line = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        let line = line
+            .replace("/usr/local/bin/farwood", env!("CARGO_BIN_EXE_farwood"))
+            .replace("/var/lib/farwood-pools", folder.to_str().unwrap())
+            .replace("%i", "demo");
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &line])
+            .env("FARWOOD_SHM_DIR", machine.path())
+            .env("FARWOOD_CREATE_MEMORY", "64MiB");
+        let output = shell.output().unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+    };
+    run("ExecStart=");
+    machine.ok(&["create", "shm://demo/numbers"]);
+    machine.ok(&["put", "shm://demo/numbers", "1", "10"]);
+    // A restart of the unit alone keeps the pool.
+    run("ExecStart=");
+    run("ExecStop=");
+    machine.ok(&["drop", "shm://demo"]);
+    run("ExecStart=");
+    assert_eq!(machine.ok(&["get", "shm://demo/numbers", "1"]).trim(), "10");
 }

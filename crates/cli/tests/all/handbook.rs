@@ -18,8 +18,8 @@ fn options(text: &str) -> BTreeSet<&str> {
 fn every_option_is_in_the_handbook() {
     let machine = Machine::new();
     for command in [
-        "serve", "create", "drop", "put", "get", "del", "incr", "scan", "search", "join", "load", "check",
-        "stat", "top", "doctor",
+        "serve", "create", "drop", "put", "get", "del", "incr", "scan", "search", "join", "load", "dump",
+        "restore", "save", "check", "stat", "top", "doctor",
     ] {
         let help = machine.ok(&[command, "--help"]);
         let (_, help) = help.split_once("Options:").unwrap();

@@ -1,5 +1,6 @@
 //! Tests of the real binary in separate processes, with valid and invalid input: exit codes, stdout and stderr.
 
+mod backups;
 mod bench;
 mod conditions;
 mod configuration;
@@ -23,6 +24,7 @@ mod machine;
 mod messages;
 mod netns;
 mod nic;
+mod operations;
 mod pools;
 mod processes;
 mod radix;

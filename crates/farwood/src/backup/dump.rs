@@ -26,8 +26,8 @@ use std::path::Path;
 /// Writes a backup of a pool: its indexes with their options and contents. Other processes may change the indexes
 /// meanwhile; [`Consistency`] states what the backup then contains. [as a scan of each index]
 ///
-/// The memory of a dump is bounded, except that a spatial index is read as it is at one moment, and so is in memory as a
-/// whole.
+/// The memory of a dump is bounded, except that a spatial index is read as it is at one moment, and so is in memory
+/// as a whole.
 ///
 /// ```
 /// use farwood::backup::{Dump, Restore};

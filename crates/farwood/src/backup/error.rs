@@ -97,8 +97,8 @@ impl BackupError {
                 Some("restore it under another name, or drop the index of the pool first")
             }
             Self::OtherContents { .. } => Some(
-                "`farwood restore` reads both: a dump (`Restore`) into any pool, an image (`RestoredPool`) as a new pool in \
-                 shared memory",
+                "`farwood restore` reads both: a dump (`Restore`) into any pool, an image (`RestoredPool`) as a new \
+                 pool in shared memory",
             ),
             Self::Layout { .. } => {
                 Some("restore it with that version of Farwood, and move the indexes by a dump")

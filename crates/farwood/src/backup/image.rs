@@ -1,8 +1,9 @@
 //! The memory of a pool in shared memory as a file, so that the pool survives a reboot.
 //!
 //! A block of memory has the number of the memory node (2 bytes), 6 zeros, the offset (8 bytes), and the bytes. Memory
-//! nodes are in the order in which they are created again: from the last to node 0. Bytes of a memory node that no block
-//! has are zero. The restored pool has an identity of its own, so a pool can be restored beside the one that was saved.
+//! nodes are in the order in which they are created again: from the last to node 0. Bytes of a memory node that no
+//! block has are zero. The restored pool has an identity of its own, so a pool can be restored beside the one that was
+//! saved.
 
 use super::block::{BLOCK_BYTES, BlockKind, BlockReader, BlockWriter};
 use super::error::{BackupError, BackupResult};

@@ -63,8 +63,8 @@ impl<'p> Restore<'p> {
 
     /// Creates the indexes of keys with this structure, [`BTree`](crate::BTree), [`Radix`](crate::Radix) or
     /// [`Hashed`](crate::Hashed), instead of the options that they had. Spatial indexes keep theirs. A B-link tree
-    /// takes lengths that its options do not state from the backup, or from the types. Keys of a radix tree that are texts,
-    /// byte strings or tuples need [`key_bytes`](crate::BTree::key_bytes).
+    /// takes lengths that its options do not state from the backup, or from the types. Keys of a radix tree that are
+    /// texts, byte strings or tuples need [`key_bytes`](crate::BTree::key_bytes).
     pub fn structure(mut self, options: impl Into<RestoredStructure>) -> Self {
         self.structure = Some(options.into());
         self
@@ -177,7 +177,7 @@ impl<'p> Restore<'p> {
             if entry % 4096 == 4095 {
                 progress(IndexProgress { index: name, entries: entry, bytes });
             }
-            let unfit = |what: &str, why: String| {
+            let refused_entry = |what: &str, why: String| {
                 failed(BackupError::Unfit { name: name.to_owned(), entry, why: format!("the {what} {why}") })
             };
             let (key, value) = match index.next_entry().map_err(failed).transpose()? {
@@ -185,8 +185,8 @@ impl<'p> Restore<'p> {
                 Err(error) => return Some(Err(error)),
             };
             let fitted = || {
-                let key = keys.apply(key).map_err(|why| unfit("key", why))?;
-                Ok((key, values.apply(value).map_err(|why| unfit("value", why))?))
+                let key = keys.apply(key).map_err(|why| refused_entry("key", why))?;
+                Ok((key, values.apply(value).map_err(|why| refused_entry("value", why))?))
             };
             Some(fitted())
         });

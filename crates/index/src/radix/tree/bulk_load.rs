@@ -1,5 +1,5 @@
-//! Bulk loading: writes subtrees from sorted entries, each node of the size that it needs, and links them at the end. The
-//! memory of the load is bounded: it has the nodes on the right edge of the tree, and a name of each inner node.
+//! Bulk loading: writes subtrees from sorted entries, each node of the size that it needs, and links them at the end.
+//! The load keeps the nodes on the right edge of the tree in memory, and the address of each inner node.
 
 use super::RadixTree;
 use super::damage::damaged_slot;

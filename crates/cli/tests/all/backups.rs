@@ -1,0 +1,159 @@
+//! `farwood dump`, `restore` and `save`.
+
+use crate::machine::{Machine, Ran, lines};
+use std::process::Stdio;
+
+/// A machine with `shm://p/numbers`, `shm://p/words`, `shm://p/places` and `shm://p/parks`.
+fn with_indexes() -> Machine {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/numbers"]);
+    machine.ok(&["create", "shm://p/words", "--index", "smart", "--keys", "text", "--values", "text"]);
+    machine.ok(&["create", "shm://p/places", "--index", "catfish", "--crs", "degrees"]);
+    machine.ok(&["create", "shm://p/parks", "--index", "catfish", "--ids", "text"]);
+    let numbers =
+        machine.file("numbers.tsv", lines((0..2000).map(|number| format!("{}\t{number}", number * 3))));
+    machine.ok(&["load", "shm://p/numbers", &numbers]);
+    let words =
+        machine.file("words.tsv", lines((0..300).map(|number| format!("w{number}\tvalue\\t{number}"))));
+    machine.ok(&["load", "shm://p/words", &words]);
+    let places =
+        machine.file("places.csv", lines((0..80).map(|id| format!("{},{},{id},{id},{id}", id / 2, id / 2))));
+    machine.ok(&["load", "shm://p/places", &places]);
+    let parks = r#"{"type":"FeatureCollection","features":[{"type":"Feature","id":"Oak","properties":{"trees":[1,2]},
+        "geometry":{"type":"Polygon","coordinates":[[[0,0],[4,0],[4,4],[0,0]]]}}]}"#;
+    machine.ok(&["load", "shm://p/parks", &machine.file("parks.geojson", parks)]);
+    machine
+}
+
+/// Everything that the indexes of a pool show.
+fn shown(machine: &Machine, pool: &str) -> Vec<String> {
+    let index = |name: &str| format!("{pool}/{name}");
+    let mut places: Vec<_> = machine
+        .ok(&["search", &index("places"), "--bbox=-180,-90,180,90"])
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    places.sort();
+    vec![
+        machine.ok(&["scan", &index("numbers")]),
+        machine.ok(&["scan", &index("words")]),
+        places.join("\n"),
+        machine.ok(&["get", &index("parks"), "Oak", "--json"]).replace(pool, ""),
+        machine.ok(&["check", &index("numbers")]).replace(pool, ""),
+        machine.ok(&["check", &index("words")]).replace(pool, ""),
+        machine.ok(&["check", &index("places")]).replace(pool, ""),
+        machine.ok(&["check", &index("parks")]).replace(pool, ""),
+    ]
+}
+
+#[test]
+fn a_dump_is_listed_and_restored() {
+    let machine = with_indexes();
+    let file = "backup";
+    let dumped = &machine.json(&["dump", "shm://p", "-o", file])[0];
+    let contents = &dumped["contents"];
+    assert_eq!((&contents["entries"], &contents["indexes"][0]["name"]), (&2381.into(), &"numbers".into()));
+    let listed = machine.ok(&["restore", file, "--list"]);
+    for part in [
+        "dump of shm://p by Farwood 0.1.0: 4 indexes",
+        "every block is intact",
+        "numbers\tsherman: 2000 entries; u64 keys of 8 B, u64 values of 8 B\n",
+        "parks\tcatfish: 1 record; text ids\n",
+        "places\tcatfish: 80 rectangles\n",
+        "words\tsmart: 300 entries; text keys of any length, text values of any length\n",
+    ] {
+        assert!(listed.contains(part), "{listed}");
+    }
+    let header = &machine.json(&["restore", file, "--list"])[0]["header"];
+    assert_eq!(header["consistency"], "each-index");
+    machine.refused(3, &["restore", file, "shm://q"], &["no pool 'q'", "add --memory SIZE to create it"]);
+    let restored = &machine.json(&["restore", file, "shm://q", "--memory", "256MiB"])[0];
+    assert_eq!(restored["restored"][0], "shm://q/numbers");
+    assert_eq!(shown(&machine, "shm://p"), shown(&machine, "shm://q"));
+    // No index is replaced.
+    machine.refused(4, &["restore", file, "shm://q"], &["the pool has an index 'numbers' already"]);
+}
+
+#[test]
+fn a_dump_passes_through_pipes() {
+    let machine = with_indexes();
+    let mut dump = machine.command(&["dump", "shm://p/words"]);
+    let mut dump = dump.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut restore = machine.command(&["restore", "-", "shm://p/again", "--index", "words"]);
+    let restored = Ran::of(restore.stdin(dump.stdout.take().unwrap()).output().unwrap());
+    let dumped = Ran::of(dump.wait_with_output().unwrap());
+    assert_eq!((dumped.code, restored.code), (0, 0), "{dumped:?} {restored:?}");
+    dumped.says(&["dumped shm://p/words: 1 index, 300 entries"]);
+    assert_eq!(machine.ok(&["scan", "shm://p/words"]), machine.ok(&["scan", "shm://p/again"]));
+}
+
+#[test]
+fn indexes_get_another_structure() {
+    let machine = with_indexes();
+    let file = "backup";
+    machine.ok(&["dump", "shm://p", "-o", file]);
+    let restore = |more: &[&'static str]| [&["restore", file], more].concat();
+    machine.ok(&restore(&["shm://p/n2", "--index", "numbers", "--structure", "hashed"]));
+    machine.refused(
+        2,
+        &restore(&["shm://p/w2", "--index", "words", "--structure", "btree"]),
+        &["a key of type text needs a length", "--key-bytes N"],
+    );
+    machine.ok(&restore(&["shm://p/w2", "--index", "words", "--structure", "btree", "--key-bytes", "16"]));
+    assert_eq!(machine.ok(&["scan", "shm://p/numbers"]), machine.ok(&["scan", "shm://p/n2"]));
+    assert_eq!(machine.ok(&["scan", "shm://p/words"]), machine.ok(&["scan", "shm://p/w2"]));
+    let stat = machine.ok(&["stat", "shm://p"]);
+    assert!(stat.contains("sphinx") && stat.contains("index w2"), "{stat}");
+    machine.refused(
+        2,
+        &restore(&["shm://p", "--key-bytes", "9"]),
+        &["--key-bytes is an option of --structure btree"],
+    );
+    machine.refused(2, &restore(&["shm://p/x"]), &["names one index", "--index NAME"]);
+    machine.refused(
+        3,
+        &restore(&["shm://p", "--index", "none"]),
+        &["it has no index 'none'; it has numbers, parks"],
+    );
+}
+
+#[test]
+fn a_damaged_dump_leaves_neither_pool_nor_index() {
+    let machine = with_indexes();
+    let file = "backup";
+    machine.ok(&["dump", "shm://p", "-o", file]);
+    let mut bytes = std::fs::read(machine.path().join(file)).unwrap();
+    let cut = "cut";
+    std::fs::write(machine.path().join(cut), &bytes[..bytes.len() - 1]).unwrap();
+    machine.refused(2, &["restore", cut, "shm://q", "--memory", "256MiB"], &["before the end of the backup"]);
+    machine.refused(3, &["stat", "shm://q"], &["no pool 'q'"]);
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(machine.path().join(cut), &bytes).unwrap();
+    machine.refused(2, &["restore", cut, "--list"], &["is damaged: its checksum does not match"]);
+    let text = machine.file("text", "no backup, but a text of some length");
+    machine.refused(7, &["restore", &text, "shm://p"], &["it is not a backup of Farwood"]);
+    machine.refused(2, &["restore", "none", "shm://p"], &["cannot open", "No such file"]);
+    machine.refused(3, &["dump", "shm://none", "-o", cut], &["no pool 'none'", "`farwood doctor`"]);
+    machine.refused(3, &["dump", "shm://p/none", "-o", cut], &["no index 'none'"]);
+    assert_eq!(std::fs::read(machine.path().join(cut)).unwrap(), bytes);
+}
+
+#[test]
+fn a_pool_is_saved_and_restored_as_a_whole() {
+    let machine = with_indexes();
+    let file = "image";
+    let before = shown(&machine, "shm://p");
+    let saved = &machine.json(&["save", "shm://p", file])[0];
+    assert_eq!(saved["saved"], "shm://p");
+    machine.ok(&["drop", "shm://p"]);
+    machine.refused(2, &["restore", file, "shm://p", "--index", "words"], &["--index applies to a dump"]);
+    machine.refused(2, &["restore", file, "shm://p/words"], &["which is restored as a whole; write shm://p"]);
+    machine.refused(2, &["save", "shm://p/words", file], &["write shm://p", "farwood dump"]);
+    machine.refused(3, &["save", "shm://p", file], &["no pool 'p'"]);
+    machine.ok(&["restore", file, "shm://p"]);
+    assert_eq!(shown(&machine, "shm://p"), before);
+    machine.refused(4, &["restore", file, "shm://p"], &["exists already"]);
+    let listed = machine.ok(&["restore", file, "--list"]);
+    assert!(listed.contains("image of shm://p by Farwood 0.1.0: 1 memory node with"), "{listed}");
+}
