@@ -6,6 +6,7 @@
 //! | `column.rs` | the type of keys or values: Python objects to encoded bytes and back |
 //! | `column_array.rs` | the same for NumPy arrays |
 //! | `arrow.rs` | scans as Arrow streams |
+//! | `backup.rs` | dumps of indexes and images of pools |
 //! | `wait.rs` | calls without the GIL |
 //! | `pool.rs`, `ordered.rs`, `scan.rs`, `spatial.rs` | the classes |
 //!
@@ -16,6 +17,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "functions for Python own their arguments")]
 
 mod arrow;
+mod backup;
 mod column;
 mod column_array;
 mod errors;
@@ -34,6 +36,8 @@ use pyo3::prelude::*;
 mod _farwood {
     #[pymodule_export]
     use crate::arrow::ArrowScan;
+    #[pymodule_export]
+    use crate::backup::{dump, restore, restore_pool, save};
     #[pymodule_export]
     use crate::ordered::OrderedHandle;
     #[pymodule_export]

@@ -145,7 +145,7 @@ impl PoolHandle {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(&self) -> PyResult<farwood::Pool> {
+    pub(crate) fn handle(&self) -> PyResult<farwood::Pool> {
         self.lock().clone().ok_or_else(|| closed("pool"))
     }
 }

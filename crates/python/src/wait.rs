@@ -23,6 +23,11 @@ pub(crate) fn interrupt() -> Interrupt {
     })
 }
 
+/// Keeps an exception of a function of the program, which the present call raises when it has ended.
+pub(crate) fn keep_exception(error: PyErr) {
+    RAISED.set(Some(error));
+}
+
 /// Runs a call of the library without the GIL. A panic becomes an exception. An exception that has interrupted the call
 /// is raised also if the call has a result: a scan that was interrupted after its first entries returns these.
 #[inline]

@@ -12,6 +12,7 @@ use super::progress::{BackupSummary, IndexProgress, IndexSummary};
 use super::whole_file::WholeFile;
 use crate::error::{Error, Result};
 use crate::kind::write_hex;
+use crate::patience::Interrupt;
 use crate::pool::Pool;
 use crate::typed_index::Index;
 use farwood_fabric::directory::{self, TypedEntry};
@@ -48,13 +49,14 @@ use std::path::Path;
 pub struct Dump<'p> {
     pool: &'p Pool,
     only: BTreeSet<String>,
+    interrupt: Option<Interrupt>,
     progress: Box<dyn FnMut(IndexProgress<'_>) + 'p>,
 }
 
 impl<'p> Dump<'p> {
     /// A dump of all indexes of the pool.
     pub fn of(pool: &'p Pool) -> Self {
-        Self { pool, only: BTreeSet::new(), progress: Box::new(|_| ()) }
+        Self { pool, only: BTreeSet::new(), interrupt: None, progress: Box::new(|_| ()) }
     }
 
     /// Dumps this index, and others that are named in the same way, instead of all.
@@ -66,6 +68,12 @@ impl<'p> Dump<'p> {
     /// Calls `progress` after each block.
     pub fn progress(mut self, progress: impl FnMut(IndexProgress<'_>) + 'p) -> Self {
         self.progress = Box::new(progress);
+        self
+    }
+
+    /// Asks `interrupt` at intervals whether the call is to end, which is then [`BackupError::Interrupted`].
+    pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.interrupt = Some(interrupt);
         self
     }
 
@@ -145,8 +153,13 @@ impl<'p> Dump<'p> {
 
     /// Writes an index; returns the number of its parts.
     fn index_of<W: Write>(&mut self, entry: &TypedEntry, blocks: &mut BlockWriter<W>) -> Result<u64> {
-        let mut contents =
-            Contents { name: &entry.entry.name, blocks, count: 0, progress: &mut *self.progress };
+        let mut contents = Contents {
+            name: &entry.entry.name,
+            blocks,
+            count: 0,
+            interrupt: self.interrupt.as_ref(),
+            progress: &mut *self.progress,
+        };
         match System::ALL.into_iter().find(|system| system.kind() == entry.entry.kind) {
             Some(system) => ordered(self.pool, system, entry, &mut contents)?,
             None if entry.entry.kind == catfish::KIND => spatial(self.pool, entry, &mut contents)?,
@@ -172,6 +185,7 @@ struct Contents<'a, W> {
     blocks: &'a mut BlockWriter<W>,
     /// Parts of all blocks so far.
     count: u64,
+    interrupt: Option<&'a Interrupt>,
     progress: &'a mut dyn FnMut(IndexProgress<'_>),
 }
 
@@ -184,7 +198,10 @@ impl<W: Write> Contents<'_, W> {
             entries: self.count,
             bytes: self.blocks.written(),
         });
-        Ok(())
+        match self.interrupt {
+            Some(interrupt) if interrupt() => Err(failed(BackupError::Interrupted)),
+            _ => Ok(()),
+        }
     }
 
     /// Writes the block if it is complete.

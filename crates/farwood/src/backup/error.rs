@@ -50,6 +50,8 @@ pub enum BackupError {
         /// Process numbers; none: a process has used the pool during the save.
         processes: Vec<u64>,
     },
+    /// The program has interrupted the call.
+    Interrupted,
     /// The backup has no index of that name.
     NoSuchIndex {
         /// The name.
@@ -104,7 +106,11 @@ impl BackupError {
                 Some("restore it with that version of Farwood, and move the indexes by a dump")
             }
             Self::InUse { .. } => Some("end them first; `farwood dump` copies the indexes while they run"),
-            Self::Io(_) | Self::NoSuchIndex { .. } | Self::Options { .. } | Self::Unfit { .. } => None,
+            Self::Io(_)
+            | Self::Interrupted
+            | Self::NoSuchIndex { .. }
+            | Self::Options { .. }
+            | Self::Unfit { .. } => None,
         }
     }
 }
@@ -122,6 +128,7 @@ impl fmt::Display for BackupError {
             }
             Self::CutOff { at } => write!(f, "it ends after {at} bytes, before the end of the backup"),
             Self::Damaged { at, why } => write!(f, "the block at offset {at} is damaged: {why}"),
+            Self::Interrupted => f.write_str("the program has interrupted it"),
             Self::OtherContents { found } => write!(f, "it is {found}"),
             Self::Layout { found, known } => {
                 write!(f, "it is the image of a pool of layout {found}, and this program has layout {known}")

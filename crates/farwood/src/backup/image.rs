@@ -10,6 +10,7 @@ use super::error::{BackupError, BackupResult};
 use super::header::{ImageEnd, ImageHeader, now, of_json, to_json};
 use super::whole_file::WholeFile;
 use crate::error::{Error, Result};
+use crate::patience::Interrupt;
 use crate::pool::{expect_shm, others};
 use crate::pool_options::PoolOptions;
 use crate::url::Url;
@@ -35,6 +36,28 @@ pub struct ImageProgress {
     pub memory_bytes: u64,
     /// Bytes of the file so far.
     pub file_bytes: u64,
+}
+
+/// The functions of the caller that a call asks after each block.
+struct Watch<'p> {
+    progress: Box<dyn FnMut(ImageProgress) + 'p>,
+    interrupt: Option<Interrupt>,
+}
+
+impl Default for Watch<'_> {
+    fn default() -> Self {
+        Self { progress: Box::new(|_| ()), interrupt: None }
+    }
+}
+
+impl Watch<'_> {
+    fn report(&mut self, figures: ImageProgress) -> BackupResult<()> {
+        (self.progress)(figures);
+        match &self.interrupt {
+            Some(interrupt) if interrupt() => Err(BackupError::Interrupted),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Saves the memory of a pool in shared memory, as it is while no process uses it: before a reboot, say.
@@ -64,18 +87,24 @@ pub struct ImageProgress {
 #[must_use = "nothing is saved before `to_file`"]
 pub struct SavedPool<'p> {
     url: String,
-    progress: Box<dyn FnMut(ImageProgress) + 'p>,
+    watch: Watch<'p>,
 }
 
 impl<'p> SavedPool<'p> {
     /// The pool with this URL.
     pub fn at(url: impl fmt::Display) -> Self {
-        Self { url: url.to_string(), progress: Box::new(|_| ()) }
+        Self { url: url.to_string(), watch: Watch::default() }
     }
 
     /// Calls `progress` after each block.
     pub fn progress(mut self, progress: impl FnMut(ImageProgress) + 'p) -> Self {
-        self.progress = Box::new(progress);
+        self.watch.progress = Box::new(progress);
+        self
+    }
+
+    /// Asks `interrupt` after each block whether the call is to end, which is then [`BackupError::Interrupted`].
+    pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.watch.interrupt = Some(interrupt);
         self
     }
 
@@ -110,7 +139,7 @@ impl<'p> SavedPool<'p> {
         let segment = |node| dir.open(&name, node, bytes).map_err(pool);
         let node_0 = segment(0)?;
         let tables = tables(&node_0).map_err(pool)?;
-        let mut image = ImageWriter::begin(out, &self.header(&shape), &mut *self.progress)?;
+        let mut image = ImageWriter::begin(out, &self.header(&shape), &mut self.watch)?;
         for node in (0..shape.nodes).rev() {
             image.node(&segment(node)?, node, bytes)?;
         }
@@ -158,25 +187,21 @@ fn tables(node_0: &Segment) -> Result<Vec<u8>, ShmError> {
     Ok(bytes)
 }
 
-struct ImageWriter<'a, W> {
+struct ImageWriter<'a, 'p, W> {
     blocks: BlockWriter<W>,
     memory_bytes: u64,
-    progress: &'a mut dyn FnMut(ImageProgress),
+    watch: &'a mut Watch<'p>,
 }
 
-impl<'a, W: Write> ImageWriter<'a, W> {
-    fn begin(
-        out: W,
-        header: &ImageHeader,
-        progress: &'a mut dyn FnMut(ImageProgress),
-    ) -> Result<ImageWriter<'a, W>> {
+impl<'a, 'p, W: Write> ImageWriter<'a, 'p, W> {
+    fn begin(out: W, header: &ImageHeader, watch: &'a mut Watch<'p>) -> Result<Self> {
         let begun = || {
             let mut blocks = BlockWriter::begin(out)?;
             blocks.write(BlockKind::Image, &to_json(header))?;
             Ok(blocks)
         };
         let blocks = begun().map_err(|error| failed("save", BackupError::Io(error)))?;
-        Ok(Self { blocks, memory_bytes: 0, progress })
+        Ok(Self { blocks, memory_bytes: 0, watch })
     }
 
     /// Writes the bytes of a memory node that are not zero.
@@ -214,8 +239,7 @@ impl<'a, W: Write> ImageWriter<'a, W> {
             .map_err(|error| failed("save", BackupError::Io(error)))?;
         self.memory_bytes += (block.len() - PLACE_BYTES) as u64;
         let figures = self.figures();
-        (self.progress)(figures);
-        Ok(())
+        self.watch.report(figures).map_err(|error| failed("save", error))
     }
 
     fn figures(&self) -> ImageProgress {
@@ -239,13 +263,13 @@ impl<'a, W: Write> ImageWriter<'a, W> {
 pub struct RestoredPool<'p> {
     url: String,
     group: Option<String>,
-    progress: Box<dyn FnMut(ImageProgress) + 'p>,
+    watch: Watch<'p>,
 }
 
 impl<'p> RestoredPool<'p> {
     /// The new pool gets this URL, which need not be that of the saved one.
     pub fn at(url: impl fmt::Display) -> Self {
-        Self { url: url.to_string(), group: None, progress: Box::new(|_| ()) }
+        Self { url: url.to_string(), group: None, watch: Watch::default() }
     }
 
     /// Shares the pool with a group of users, as [`PoolOptions::group`] does.
@@ -256,7 +280,13 @@ impl<'p> RestoredPool<'p> {
 
     /// Calls `progress` after each block.
     pub fn progress(mut self, progress: impl FnMut(ImageProgress) + 'p) -> Self {
-        self.progress = Box::new(progress);
+        self.watch.progress = Box::new(progress);
+        self
+    }
+
+    /// Asks `interrupt` after each block whether the call is to end, which is then [`BackupError::Interrupted`].
+    pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.watch.interrupt = Some(interrupt);
         self
     }
 
@@ -283,7 +313,7 @@ impl<'p> RestoredPool<'p> {
         let options = self.options(&image.header);
         let spec = options.spec(name).map_err(|source| Error::Pool { operation: "restore", source })?;
         let created = shm::create_by(&SegmentDir::from_env(), &spec, |segment, shape, node| {
-            image.node(segment, node, &mut *self.progress)?;
+            image.node(segment, node, &mut self.watch)?;
             shm::write_identity(segment, shape, node);
             Ok(())
         });
@@ -356,12 +386,7 @@ impl<R: Read> ImageReader<R> {
     }
 
     /// Copies the blocks of memory node `node` into its segment. Node 0 is the last one.
-    fn node(
-        &mut self,
-        segment: &Segment,
-        node: u16,
-        progress: &mut dyn FnMut(ImageProgress),
-    ) -> Result<(), Failure> {
+    fn node(&mut self, segment: &Segment, node: u16, watch: &mut Watch<'_>) -> Result<(), Failure> {
         loop {
             let place = match self.next.take() {
                 Some(place) => place,
@@ -387,7 +412,7 @@ impl<R: Read> ImageReader<R> {
             let written = segment.mapping().write_up(place.offset, bytes);
             written.map_err(|_| self.blocks.damaged("its offset is not that of a page"))?;
             self.memory_bytes += bytes.len() as u64;
-            progress(self.figures());
+            watch.report(self.figures())?;
         }
     }
 

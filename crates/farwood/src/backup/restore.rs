@@ -10,6 +10,7 @@ use super::target::{RestoreTarget, RestoredStructure};
 #[cfg(feature = "spatial")]
 use super::target::{entry_of, no_options};
 use crate::error::{Error, Result};
+use crate::patience::Interrupt;
 use crate::pool::Pool;
 use crate::structure::Column;
 use crate::typed_index::Index;
@@ -18,6 +19,9 @@ use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
+
+/// Entries, rectangles or records between two reports of the progress.
+const PARTS_PER_REPORT: u64 = 4096;
 
 /// Creates the indexes of a backup in a pool, and loads them: with the options that they had, or in another structure.
 /// The pool may be on another fabric than the pool of the dump. [as a bulk load of each index]
@@ -34,6 +38,7 @@ pub struct Restore<'p> {
     only: BTreeSet<String>,
     renamed: BTreeMap<String, String>,
     structure: Option<RestoredStructure>,
+    interrupt: Option<Interrupt>,
     progress: Box<dyn FnMut(IndexProgress<'_>) + 'p>,
 }
 
@@ -45,6 +50,7 @@ impl<'p> Restore<'p> {
             only: BTreeSet::new(),
             renamed: BTreeMap::new(),
             structure: None,
+            interrupt: None,
             progress: Box::new(|_| ()),
         }
     }
@@ -73,6 +79,12 @@ impl<'p> Restore<'p> {
     /// Calls `progress` at intervals.
     pub fn progress(mut self, progress: impl FnMut(IndexProgress<'_>) + 'p) -> Self {
         self.progress = Box::new(progress);
+        self
+    }
+
+    /// Asks `interrupt` at intervals whether the call is to end, which is then [`BackupError::Interrupted`].
+    pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.interrupt = Some(interrupt);
         self
     }
 
@@ -155,6 +167,19 @@ impl<'p> Restore<'p> {
         }
     }
 
+    /// Reports the progress, and ends the call if the program wants it, once for many parts.
+    fn report<R: Read>(&mut self, name: &str, index: &IndexReader<'_, R>) -> Result<()> {
+        let (entries, bytes) = (index.count(), index.bytes());
+        if !entries.is_multiple_of(PARTS_PER_REPORT) {
+            return Ok(());
+        }
+        (self.progress)(IndexProgress { index: name, entries, bytes });
+        match &self.interrupt {
+            Some(interrupt) if interrupt() => Err(failed(BackupError::Interrupted)),
+            _ => Ok(()),
+        }
+    }
+
     fn restore_entries<R: Read>(
         &mut self,
         index: &mut IndexReader<'_, R>,
@@ -171,11 +196,10 @@ impl<'p> Restore<'p> {
         let refused = |why| failed(BackupError::Options { name: name.to_owned(), why });
         let keys = Refit::new("key", &types.keys, restored.key_width()).map_err(refused)?;
         let values = Refit::new("value", &types.values, restored.value_width()).map_err(refused)?;
-        let progress = &mut self.progress;
         let entries = std::iter::from_fn(|| {
-            let (entry, bytes) = (index.count(), index.bytes());
-            if entry % 4096 == 4095 {
-                progress(IndexProgress { index: name, entries: entry, bytes });
+            let entry = index.count();
+            if let Err(error) = self.report(name, index) {
+                return Some(Err(error));
             }
             let refused_entry = |what: &str, why: String| {
                 failed(BackupError::Unfit { name: name.to_owned(), entry, why: format!("the {what} {why}") })
@@ -214,16 +238,11 @@ impl<'p> Restore<'p> {
         }
         let restored = self.pool.create_spatial(name, &RTree::of(config))?;
         created.push(name.to_owned());
-        let mut report = |index: &IndexReader<'_, R>| {
-            if index.count().is_multiple_of(4096) {
-                (self.progress)(IndexProgress { index: name, entries: index.count(), bytes: index.bytes() });
-            }
-        };
         if restored.ids().is_unique() {
             let mut records = Vec::new();
             while let Some(record) = index.next_record().map_err(failed)? {
                 records.push(record);
-                report(index);
+                self.report(name, index)?;
             }
             let count = records.len() as u64;
             restored.bulk_load_records(records, FILL)?;
@@ -232,7 +251,7 @@ impl<'p> Restore<'p> {
         let mut items = Vec::new();
         while let Some(item) = index.next_item().map_err(failed)? {
             items.push(item);
-            report(index);
+            self.report(name, index)?;
         }
         restored.bulk_load(&items, FILL)?;
         Ok(items.len() as u64)

@@ -198,6 +198,7 @@ impl Error {
 fn of_backup(error: &BackupError) -> ErrorKind {
     match error {
         BackupError::Io(error) => of_system(error),
+        BackupError::Interrupted => ErrorKind::Other,
         BackupError::NotABackup | BackupError::OtherContents { .. } => ErrorKind::TypeMismatch,
         BackupError::Version { .. } | BackupError::Layout { .. } => ErrorKind::Unsupported,
         BackupError::InUse { .. } => ErrorKind::Busy,

@@ -18,7 +18,7 @@ and reads and changes it directly: there is no server process for a map in share
 
 from ._farwood import __version__
 from ._ordered import ItemsView, KeysView, OrderedMap, ValuesView
-from ._pool import Pool, create, open, remove
+from ._pool import Pool, create, open, remove, restore, save
 from ._spatial import SpatialIndex
 from .errors import (
     Busy,
@@ -66,4 +66,6 @@ __all__ = [
     "create",
     "open",
     "remove",
+    "restore",
+    "save",
 ]

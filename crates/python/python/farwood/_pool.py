@@ -1,5 +1,6 @@
 """Pools: creating, opening and removing them."""
 
+import os
 import re
 import time
 import warnings
@@ -35,6 +36,13 @@ def _size(given):
     if match is None or match[2].upper() not in _UNITS:
         raise ValueError(f"{given!r} is not a size; give bytes, or a text such as '64 MiB' or '2 GiB'")
     return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def _names(given):
+    """The names of indexes: none, one, or several."""
+    if given is None:
+        return []
+    return [given] if isinstance(given, str) else list(given)
 
 
 def create(url, memory="1 GiB", *, nodes=1, reserve=False):
@@ -76,6 +84,21 @@ def _create_absent(url, memory):
 def remove(url, *, force=False):
     """Remove a pool in shared memory. Raises :class:`Busy` if a process has it open, unless ``force`` is true."""
     _farwood.remove_pool(url, force)
+
+
+def save(url, path, *, progress=None):
+    """Write the memory of a pool in shared memory to a file, for a reboot. Returns the bytes of memory.
+
+    No process may use the pool: close it first. :func:`restore` creates the pool again. The file has checksums, and
+    replaces one of that name when it is complete and on the disk. ``progress`` is called with numbers of bytes.
+    """
+    return _farwood.save(url, os.fspath(path), progress)
+
+
+def restore(path, url, *, progress=None):
+    """Create a pool in shared memory from a file that :func:`save` or ``farwood save`` has written, and open it."""
+    _farwood.restore_pool(os.fspath(path), url, progress)
+    return Pool(url)
 
 
 class Pool:
@@ -146,6 +169,47 @@ class Pool:
     def drop(self, name):
         """Drop an index, and free its memory. Raises :class:`Busy` if a process has it open: close it before."""
         self._pool.drop_index(name)
+
+    def dump(self, path, *, indexes=None, progress=None):
+        """Write indexes with their options to a file: all, or those of the names ``indexes``.
+
+        Other processes may change the indexes meanwhile. Each is then in the file as its scans promise, a spatial index
+        as it was at one moment. The file has checksums, and replaces one of that name when it is complete and on the
+        disk. Returns the number of entries of each index. ``progress`` is called with numbers of entries, as
+        ``tqdm.update``.
+        """
+        return dict(_farwood.dump(self._pool, os.fspath(path), _names(indexes), progress))
+
+    def restore(
+        self,
+        path,
+        *,
+        indexes=None,
+        rename=None,
+        structure=None,
+        key_bytes=None,
+        value_bytes=None,
+        progress=None,
+    ):
+        """Create indexes from a file that :meth:`dump` or ``farwood dump`` has written: all, or those named.
+
+        ``rename`` is a dict from names in the file to names in the pool. ``structure`` and the lengths are as in
+        :meth:`ordered`, and apply to ordered indexes; without them, each index gets the options that it had. An index is
+        never replaced, and after an error the pool has none of the indexes. Returns the number of entries of each.
+        """
+        renamed = list((rename or {}).items())
+        return dict(
+            _farwood.restore(
+                self._pool,
+                os.fspath(path),
+                _names(indexes),
+                renamed,
+                structure,
+                key_bytes,
+                value_bytes,
+                progress,
+            )
+        )
 
     def close(self):
         """Close the indexes that were opened through this object, and detach from the pool. May be called twice."""

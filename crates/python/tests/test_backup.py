@@ -1,0 +1,144 @@
+"""Dumps, restores, and pools that are saved."""
+
+import signal
+import threading
+from datetime import datetime, timezone
+
+import numpy as np
+import pytest
+import shapely
+
+import farwood
+
+
+def fill(pool):
+    words = pool.ordered("words", key=str, value=int)
+    words.update({f"word {number}": number for number in range(1000)})
+    points = pool.ordered("points", key=int, value=np.dtype([("x", "f4"), ("y", "f4")]))
+    points[-3] = (1.5, 2.5)
+    settings = pool.ordered("settings", key=datetime, value="json")
+    settings[datetime(2026, 11, 28, tzinfo=timezone.utc)] = {"a": [1, None]}
+    places = pool.spatial("places")
+    places.load(shapely.points([[1, 2], [3, 4], [5, 6]]))
+    return words, points, settings, places
+
+
+def test_a_dump_restores_every_type(pool, tmp_path):
+    fill(pool)
+    path = tmp_path / "backup"
+    expected = {"places": 3, "points": 1, "settings": 1, "words": 1000}
+    counts = []
+    assert pool.dump(path, progress=counts.append) == expected
+    assert sum(counts) == 1005
+    with farwood.create(f"{pool.url}-other", "256 MiB") as other:
+        counts.clear()
+        assert other.restore(path, progress=counts.append) == expected
+        words = other.ordered("words", key=str, value=int, create=False)
+        assert dict(words) == {f"word {number}": number for number in range(1000)}
+        points = other.ordered("points", key=int, value=np.dtype([("x", "f4"), ("y", "f4")]), create=False)
+        assert points[-3].tolist() == (1.5, 2.5)
+        settings = other.ordered("settings", key=datetime, value="json", create=False)
+        assert settings[datetime(2026, 11, 28, tzinfo=timezone.utc)] == {"a": [1, None]}
+        assert len(other.spatial("places", create=False).query(shapely.box(0, 0, 4, 5))) == 2
+    farwood.remove(f"{pool.url}-other")
+
+
+def test_names_and_structures(pool, tmp_path):
+    words, *_ = fill(pool)
+    path = tmp_path / "backup"
+    assert pool.dump(str(path), indexes="words") == {"words": 1000}
+    with pytest.raises(farwood.Exists, match="the pool has an index 'words' already"):
+        pool.restore(path)
+    restored = pool.restore(path, rename={"words": "again"}, structure="btree", key_bytes=16)
+    assert restored == {"again": 1000}
+    again = pool.ordered("again", key=str, value=int)
+    assert list(again.items()) == list(words.items())
+    with pytest.raises(farwood.NoSuchIndex, match="no index 'none'"):
+        pool.restore(path, indexes=["none"])
+    with pytest.raises(farwood.NoSuchIndex, match="none"):
+        pool.dump(path, indexes=["none"])
+    with pytest.raises(farwood.InvalidArgument, match="needs a length"):
+        pool.restore(path, rename={"words": "third"}, structure="btree")
+    with pytest.raises(farwood.InvalidArgument, match="add it, or omit them"):
+        pool.restore(path, key_bytes=8)
+    with pytest.raises(farwood.InvalidArgument, match="radix"):
+        pool.restore(path, structure="tree")
+    assert sorted(pool.indexes()) == ["again", "places", "points", "settings", "words"]
+
+
+def test_damaged_files(pool, tmp_path):
+    fill(pool)
+    path = tmp_path / "backup"
+    pool.dump(path)
+    contents = path.read_bytes()
+    path.write_bytes(contents[:-1])
+    with pytest.raises(farwood.Damaged, match="before the end of the backup"):
+        pool.restore(path, rename={name: f"{name}-2" for name in pool.indexes()})
+    path.write_bytes(contents[:100] + b"?" + contents[101:])
+    with pytest.raises(farwood.Damaged, match="checksum"):
+        pool.restore(path, rename={name: f"{name}-2" for name in pool.indexes()})
+    with pytest.raises(farwood.SystemFailure, match="No such file"):
+        pool.restore(tmp_path / "none")
+    assert len(pool.indexes()) == 4
+
+
+def test_a_progress_function_that_fails_ends_the_call(pool, tmp_path):
+    fill(pool)
+
+    def fail(count):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        pool.dump(tmp_path / "backup", progress=fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_a_dump(pool, tmp_path):
+    numbers = pool.ordered("numbers", key="uint", value="uint")
+    numbers.load_sorted(np.arange(1_000_000, dtype=np.uint64), np.arange(1_000_000, dtype=np.uint64))
+    interrupted = []
+
+    def interrupt(count):
+        if not interrupted:
+            interrupted.append(count)
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        pool.dump(tmp_path / "backup", progress=interrupt)
+    assert interrupted and list(tmp_path.iterdir()) == []
+
+
+def test_a_saved_pool_is_restored(tmp_path):
+    url = "shm://saved"
+    with farwood.create(url, "64 MiB") as pool:
+        pool.ordered("words", key=str, value=int)["bee"] = 2
+        with pytest.raises(farwood.Busy, match="use the pool 'saved'"):
+            farwood.save(url, tmp_path / "image")
+    assert farwood.save(url, tmp_path / "image") > 0
+    farwood.remove(url)
+    with farwood.restore(tmp_path / "image", url) as pool:
+        assert pool.ordered("words", key=str, value=int)["bee"] == 2
+    with pytest.raises(farwood.Exists):
+        farwood.restore(tmp_path / "image", url)
+    farwood.remove(url)
+
+
+def test_other_threads_run_during_a_dump(pool, tmp_path):
+    words, *_ = fill(pool)
+    stop = threading.Event()
+    steps = []
+
+    def change():
+        while not stop.is_set():
+            words["changing"] = len(steps)
+            steps.append(1)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(20):
+            assert pool.dump(tmp_path / "backup")["words"] in (1000, 1001)
+    finally:
+        stop.set()
+        thread.join()
+    assert steps
