@@ -30,11 +30,10 @@ impl Reporter {
         let before = self.reported.swap(total, Ordering::Relaxed);
         // The next index begins at 0.
         let more = total.checked_sub(before).unwrap_or(total);
-        if let Some(progress) = self.progress.as_ref().filter(|_| more > 0) {
-            if let Err(error) = Python::attach(|py| progress.call1(py, (more,)).map(drop)) {
-                self.failed.store(true, Ordering::Relaxed);
-                keep_exception(error);
-            }
+        let Some(progress) = self.progress.as_ref().filter(|_| more > 0) else { return };
+        if let Err(error) = Python::attach(|py| progress.call1(py, (more,)).map(drop)) {
+            self.failed.store(true, Ordering::Relaxed);
+            keep_exception(error);
         }
     }
 
@@ -116,7 +115,8 @@ fn structure_of(
         "hashed" if !sizes => Hashed::new().into(),
         _ => {
             let text = format!(
-                "{name:?} is no structure with these options; give \"btree\", or \"radix\" or \"hashed\" without lengths"
+                "{name:?} is no structure with these options; give \"btree\", or \"radix\" or \"hashed\" without \
+                 lengths"
             );
             return Err(raise(py, "InvalidArgument", (text,)));
         }
