@@ -8,8 +8,8 @@ use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
 use farwood::error::{RdmaError, TcpError};
 use farwood::node::{
-    AcceptedTokens, DeviceReport, DeviceSpec, EtcdAddress, HostPort, Identity, MemoryNode, NodeCounts,
-    NodeEvent, NodeEvents, NodeFile, NodeSpec, Registrant, Registration, ServerTls,
+    AcceptedTokens, DeviceReport, DeviceSpec, Durability, EtcdAddress, HostPort, Identity, MemoryNode,
+    NodeCounts, NodeEvent, NodeEvents, NodeFile, NodeSpec, Registrant, Registration, ServerTls,
 };
 use farwood::spatial::ServerMonitor;
 use farwood::{Error, Url};
@@ -17,7 +17,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -89,6 +89,12 @@ pub(crate) struct Args {
     /// contents
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// When changes are on the disk. orderly: when the memory node has stopped; after a crash, the file must be accepted
+    /// with --accept-unclean. interval=SECONDS: at most this long after their answers, for pools of one memory node.
+    /// always: before their answers. The last two keep a log beside the file, FILE.log.*, and restart after a crash by
+    /// themselves
+    #[arg(long, value_name = "LEVEL", requires = "file", default_value_t = Durability::Orderly)]
+    durability: Durability,
     /// Open the file even if its last memory node did not shut down cleanly: writes that were in progress may be
     /// incomplete
     #[arg(long, requires = "file")]
@@ -162,11 +168,7 @@ impl Args {
         let default = NodeSpec::new(listen, self.memory);
         Ok(NodeSpec {
             device_bytes: self.device_memory,
-            file: self.file.clone().map(|path| NodeFile {
-                path,
-                accept_unclean: self.accept_unclean,
-                clear_fences: self.clear_fences,
-            }),
+            file: self.file.as_deref().map(|path| self.node_file(path)).transpose()?,
             token,
             tls,
             threads: self.threads.unwrap_or(0),
@@ -174,6 +176,27 @@ impl Args {
             spin: self.spin.map_or(default.spin, Duration::from_micros),
             ..default
         })
+    }
+
+    /// The file of the memory, with options that have an effect.
+    fn node_file(&self, path: &Path) -> Result<NodeFile, Failure> {
+        let (durability, has_log) = (self.durability, self.durability != Durability::Orderly);
+        let refused =
+            |option: &str, why: &str| Err(Failure::Usage(format!("serve {}: {option}: {why}", self.listen)));
+        if has_log && self.accept_unclean {
+            return refused(
+                "--accept-unclean",
+                "a memory node with a log restores its memory after a crash by itself; omit it",
+            );
+        }
+        if has_log && self.spatial.is_some() {
+            return refused(
+                "--spatial",
+                "the server of a spatial index does not wait for the log; give --durability orderly, or omit --spatial",
+            );
+        }
+        let (accept_unclean, clear_fences) = (self.accept_unclean, self.clear_fences);
+        Ok(NodeFile { durability, accept_unclean, clear_fences, ..NodeFile::new(path) })
     }
 
     fn tokens(&self) -> Result<Option<AcceptedTokens>, Failure> {

@@ -8,6 +8,7 @@ mod coordinates;
 mod damage;
 mod demo;
 mod deploy;
+mod durability;
 mod entries;
 mod etcd;
 mod exact;

@@ -7,9 +7,10 @@
 use super::attached_clients::FencedBy;
 use super::counters::{Counters, Done};
 use super::event::NodeEvent;
+use super::log::{Log, Origin};
 use super::registry::{Peer, Refusal};
 use super::shared::{DRAIN_MAX, Shared};
-use super::store::WriteFence;
+use super::store::{FrameRecord, WriteFence};
 use super::verb_executor::VerbExecutor;
 use crate::stream::{Cipher, NONCE_BYTES, Nonces, Proof};
 use crate::wire::{
@@ -17,6 +18,7 @@ use crate::wire::{
     Malformed, VERSION, WireVerb, header_words, nonce_of, put_frame, put_text, put_words,
 };
 use farwood_fabric::ClientId;
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _};
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
@@ -102,11 +104,15 @@ pub(super) struct Connection {
     busy: Option<Instant>,
     /// The connection number in the hello.
     number: u64,
+    /// Its compute node, if it has an identity.
+    client: Option<ClientId>,
     input: Vec<u8>,
     start: usize,
     end: usize,
     out: Vec<u64>,
     sent: usize,
+    /// The answers that wait for the log: their positions in `out`, words, and the records for which they wait.
+    held: VecDeque<(usize, u64)>,
 }
 
 impl Connection {
@@ -126,11 +132,13 @@ impl Connection {
             drain: DrainPhase::Executing,
             busy: None,
             number: 0,
+            client: None,
             input,
             start: 0,
             end: 0,
             out,
             sent: 0,
+            held: VecDeque::new(),
         }
     }
 
@@ -152,7 +160,7 @@ impl Connection {
             Err(CloseReason::Malformed(malformed)) => {
                 self.counters(shared).bad_frame();
                 let (from, why) = (self.from(), malformed.to_string());
-                self.refuse(Code::Malformed, &why);
+                self.refuse(shared, Code::Malformed, &why);
                 shared.log_bad_frame(from, why);
                 TurnOutcome::Closed
             }
@@ -163,7 +171,7 @@ impl Connection {
                     self.delayed = Some((code, why));
                     return TurnOutcome::Blocked;
                 }
-                self.refuse(code, &why);
+                self.refuse(shared, code, &why);
                 TurnOutcome::Closed
             }
             // TLS has sent its alert.
@@ -205,7 +213,7 @@ impl Connection {
         let mut may_have_more = true;
         for _ in 0..BATCHES_MAX {
             self.execute_batch(shared)?;
-            if self.flush()? && self.waiting_bytes() >= BACKLOG_BYTES {
+            if self.flush(shared)? && self.waiting_bytes() >= BACKLOG_BYTES {
                 // The connection continues when the stream accepts more.
                 return Ok(TurnOutcome::Blocked);
             }
@@ -219,6 +227,31 @@ impl Connection {
             may_have_more = self.fill()?;
         }
         Ok(TurnOutcome::Ready)
+    }
+
+    /// Whether answers wait for the log.
+    pub(super) fn is_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Lets the answers from word `start` on wait for `record`.
+    #[inline]
+    fn hold(&mut self, log: Option<&Log>, start: usize, record: u64) {
+        // An answer behind one that waits for a later record leaves after that one.
+        if log.is_some_and(|log| !log.is_safe(record)) {
+            self.held.push_back((start, record));
+        }
+    }
+
+    /// The bytes of `out` that may leave.
+    fn sendable_bytes(&mut self, log: Option<&Log>) -> usize {
+        while let Some(&(start, record)) = self.held.front() {
+            if log.is_some_and(|log| !log.is_safe(record)) {
+                return 8 * start;
+            }
+            self.held.pop_front();
+        }
+        8 * self.out.len()
     }
 
     fn waiting_bytes(&self) -> usize {
@@ -286,10 +319,11 @@ impl Connection {
         }
     }
 
-    /// Sends the queued bytes. True: the stream accepts no more for now.
-    fn flush(&mut self) -> Result<bool, CloseReason> {
-        while self.waiting_bytes() > 0 {
-            match self.cipher.write(self.peer.stream(), &self.out.as_bytes()[self.sent..]) {
+    /// Sends the queued bytes, except answers that wait for the log. True: some bytes wait for the stream or the log.
+    fn flush(&mut self, shared: &Shared) -> Result<bool, CloseReason> {
+        let end = self.sendable_bytes(shared.store.log());
+        while self.sent < end {
+            match self.cipher.write(self.peer.stream(), &self.out.as_bytes()[self.sent..end]) {
                 Ok(0) => return Err(CloseReason::PeerClosed),
                 Ok(bytes) => self.sent += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
@@ -297,10 +331,13 @@ impl Connection {
                 Err(_) => return Err(CloseReason::PeerClosed),
             }
         }
-        self.out.clear();
-        self.sent = 0;
+        let is_held = self.is_held();
+        if !is_held {
+            self.out.clear();
+            self.sent = 0;
+        }
         match self.cipher.flush(self.peer.stream()) {
-            Ok(()) => Ok(false),
+            Ok(()) => Ok(is_held),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
             Err(_) => Err(CloseReason::PeerClosed),
         }
@@ -334,7 +371,13 @@ impl Connection {
                     // A control may end connections, also this one, and waits for their guards.
                     guard = None;
                     write_fence.flush();
-                    self.handle_frame(shared, &frame)
+                    let start = self.out.len();
+                    let handled = self.handle_frame(shared, &frame);
+                    // A fence, or the pool that it joined.
+                    if let Some(log) = shared.store.log() {
+                        self.hold(Some(log), start, log.last());
+                    }
+                    handled
                 }
                 Ok(None) => Ok(0),
                 Err(malformed) => Err(malformed.into()),
@@ -346,6 +389,10 @@ impl Connection {
             }
         }
         write_fence.flush();
+        if let Some(log) = shared.store.log() {
+            // The log has failed: the memory node ends.
+            log.before_answers().map_err(|_| CloseReason::PeerClosed)?;
+        }
         if done.requests > 0 {
             self.requests += done.requests;
             self.counters(shared).done(done);
@@ -360,7 +407,7 @@ impl Connection {
                 self.execute_batch(shared)?;
             }
             if self.waiting_bytes() >= BACKLOG_BYTES {
-                if self.flush()? {
+                if self.flush(shared)? {
                     return Ok(false);
                 }
             } else if !self.fill()? && !self.has_frame()? {
@@ -381,7 +428,7 @@ impl Connection {
     ) -> Result<usize, CloseReason> {
         let start = self.out.len();
         self.out.extend_from_slice(&[0; HEADER_BYTES / 8]);
-        let (mut executed, mut failed) = (0, None);
+        let (mut executed, mut failed, mut record) = (0, None, FrameRecord::default());
         for verb in frame.verbs() {
             let space = FRAME_BYTES_MAX - 8 * (self.out.len() - start);
             let fits = |verb: &WireVerb<'_>| verb.op.answer_bytes() <= space;
@@ -394,7 +441,7 @@ impl Connection {
                 }
             };
             let answered = self.out.len();
-            if let Err(code) = shared.store.execute(&verb, write_fence, &mut self.out) {
+            if let Err(code) = shared.store.execute(&verb, write_fence, &mut record, &mut self.out) {
                 self.out.truncate(answered);
                 failed = Some(code);
                 break;
@@ -407,6 +454,10 @@ impl Connection {
             Some(code) => header_words(bytes, FrameKind::Failed, code as u8, executed, frame.tag),
         };
         self.out[start..start + header.len()].copy_from_slice(&header);
+        if let Some(log) = shared.store.log() {
+            let waits = record.end(Origin { client: self.client, connection: self.number, tag: frame.tag });
+            self.hold(Some(log), start, waits);
+        }
         done.requests += 1;
         done.verbs += u64::from(executed);
         done.bytes_in += frame.bytes() as u64;
@@ -446,7 +497,11 @@ impl Connection {
             }
             FrameKind::Control if self.greeted => {
                 let mut bytes = Vec::new();
-                match self.control(shared, frame)? {
+                let handled = self.control(shared, frame)?;
+                if handled.is_ok() && frame.code == Control::Identify as u8 {
+                    self.client = client_of(frame.words()?).ok();
+                }
+                match handled {
                     Ok(words) => put_words(&mut bytes, FrameKind::Answer, 0, frame.tag, words),
                     Err((code, why)) => put_text(&mut bytes, FrameKind::Answer, code, frame.tag, &why),
                 }
@@ -461,7 +516,7 @@ impl Connection {
     fn admit(&mut self, shared: &Shared, hello: &Hello, proof: Proof) -> Result<(), CloseReason> {
         let admitted = shared.registry.admit(&shared.store, &self.peer, hello, proof);
         let welcome = admitted.map_err(CloseReason::Refused)?;
-        (self.greeted, self.number) = (true, hello.connection_number);
+        (self.greeted, self.number, self.client) = (true, hello.connection_number, hello.client);
         let mut bytes = Vec::new();
         welcome.put(&mut bytes);
         self.queue_bytes(&bytes);
@@ -519,11 +574,11 @@ impl Connection {
     }
 
     /// Sends the reason of a refusal, if the stream accepts it at once.
-    pub(super) fn refuse(&mut self, code: Code, why: &str) {
+    pub(super) fn refuse(&mut self, shared: &Shared, code: Code, why: &str) {
         let mut bytes = Vec::new();
         put_text(&mut bytes, FrameKind::Refused, code, 0, why);
         self.queue_bytes(&bytes);
-        let _ = self.flush();
+        let _ = self.flush(shared);
     }
 
     /// Continues the shutdown of the connection: executes what has arrived, queues a goodbye, sends it, and
@@ -539,7 +594,7 @@ impl Connection {
                 Ok(false) => {}
             }
         }
-        match self.flush() {
+        match self.flush(shared) {
             Ok(true) => return false,
             Ok(false) => {}
             Err(_) => return true,

@@ -5,6 +5,7 @@
 //! | `spec.rs` | [`NodeSpec`]: the configuration of a memory node |
 //! | `node.rs` | [`MemoryNode`]: start and stop; [`TcpServer`]: the server role, [`TcpMemory`]: its memory |
 //! | `store.rs` | host and device memory, and the execution of verbs in them |
+//! | `log/` | the write-ahead log of a memory node with a file |
 //! | `registry.rs` | the connections of a memory node, and the fenced clients |
 //! | `verb_executor.rs` | `VerbExecutor`: a device that executes verbs in place of the threads |
 //! | `shared.rs` | the state that all threads share |
@@ -18,6 +19,7 @@ mod connection;
 mod counters;
 mod event;
 mod event_sums;
+mod log;
 mod node;
 mod registry;
 mod shared;
@@ -29,6 +31,7 @@ mod worker;
 pub use counters::{LATENCY_BUCKETS, NodeCounts};
 pub use event::{GoneClient, NodeEvent, NodeEvents};
 pub use event_sums::SummedEvent;
+pub use log::Durability;
 pub use node::{MemoryNode, NodeMonitor, TcpMemory, TcpServer};
 pub use spec::{CONNECTIONS_MAX_DEFAULT, NodeSpec};
 pub use store::NodeFile;

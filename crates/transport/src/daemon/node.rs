@@ -26,6 +26,8 @@ pub struct MemoryNode {
     shared: Arc<Shared>,
     handles: Vec<WorkerHandle>,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    /// The thread that syncs the log, if there is one.
+    syncing: Option<JoinHandle<()>>,
     address: SocketAddr,
 }
 
@@ -57,6 +59,7 @@ impl MemoryNode {
             None => Store::anonymous(host_bytes, device_bytes).map_err(memory)?,
             Some(file) => {
                 if attach.is_some() {
+                    file.check_durability_for_executor()?;
                     file.check_for_executor()?;
                 }
                 Store::in_file(file, host_bytes, device_bytes)?
@@ -76,7 +79,13 @@ impl MemoryNode {
             handles.push(handle);
         }
         workers[0].listen(listener, handles.clone()).map_err(system("wait for connections"))?;
-        let mut node = Self { shared, handles, threads: Vec::new(), address };
+        let mut node = Self { shared, handles, threads: Vec::new(), syncing: None, address };
+        if node.shared.store.log().is_some() {
+            let (shared, handles) = (Arc::clone(&node.shared), node.handles.clone());
+            let sync = move || shared.store.run_log(&|| handles.iter().for_each(WorkerHandle::wake));
+            let thread = std::thread::Builder::new().name("farwood-log".to_owned());
+            node.syncing = Some(thread.spawn(sync).map_err(system("start a thread"))?);
+        }
         for worker in workers {
             let thread = std::thread::Builder::new().name("farwood-node".to_owned());
             let all = StopOnDrop { shared: Arc::clone(&node.shared), handles: node.handles.clone() };
@@ -133,6 +142,7 @@ impl MemoryNode {
         if let Err(error) = self.shared.forks.check() {
             // A forked child has none of the threads, and the thread handles that it inherited may name other threads.
             std::mem::forget(std::mem::take(&mut self.threads));
+            std::mem::forget(self.syncing.take());
             return Err(failed(io::Error::other(error)));
         }
         stop_all(&self.shared, &self.handles);
@@ -143,6 +153,11 @@ impl MemoryNode {
         }
         if let Some(executor) = &self.shared.executor {
             executor.end();
+        }
+        // The workers have waited for it to send their last answers.
+        if let (Some(log), Some(syncing)) = (self.shared.store.log(), self.syncing.take()) {
+            log.stop();
+            ended = ended.and(syncing.join().map_err(|_| io::Error::other("the thread of the log panicked")));
         }
         // The file is closed once, and only if every thread ended normally.
         if all > 0 && ended.is_ok() {
@@ -352,7 +367,7 @@ mod tests {
     #[test]
     fn a_device_refuses_a_file_on_a_disk() {
         let path = std::path::PathBuf::from("/proc/self/farwood");
-        let file = Some(NodeFile { path, accept_unclean: false, clear_fences: false });
+        let file = Some(NodeFile::new(path));
         let why = start(&Idle::default(), &NodeSpec { file, ..spec() }).unwrap_err().to_string();
         assert!(why.contains("tmpfs"), "{why}");
     }

@@ -25,6 +25,7 @@
 //! The memory is anonymous and ends with its memory node, or it is a file, mapped shared, that a later memory node
 //! opens. An unlocked file that says "in use" is the result of a crash: it may hold an incomplete WRITE.
 
+use super::log::{self, Durability, Log, Origin, Recorder};
 use super::verb_executor::{ImmediateQueue, NodeMemory};
 use crate::error::{FileFault, TcpError};
 use crate::random_number;
@@ -64,6 +65,9 @@ const OTHER_SIZE: &str = "it is not a memory node's file, or of another size: gi
 /// Maximum distance of a fence's epoch from the last fence of the slot, if there is one and the client table is on
 /// another node.
 const EPOCHS_AHEAD_MAX: u32 = 1 << 20;
+/// The reason why a memory node at `interval` forms no pool with others.
+const NO_CUTS: &str = "a pool of several memory nodes with --durability interval could lose changes of one that others \
+                       refer to; give --durability always, or orderly";
 /// The number of a node that belongs to no pool.
 const NO_NODE: u32 = u32::MAX;
 
@@ -75,12 +79,29 @@ pub struct NodeFile {
     /// Whether to accept a file whose last memory node did not stop cleanly. A WRITE at that time may be
     /// incomplete; checking an index (`farwood check`) finds such nodes.
     pub accept_unclean: bool,
+    /// When changes are on the disk.
+    pub durability: Durability,
     /// Whether to remove the fences of revoked clients. Clients that were attached before then have to open the pool
     /// again.
     pub clear_fences: bool,
 }
 
 impl NodeFile {
+    /// A file at `path`, which is on the disk when the memory node has stopped in order.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        let durability = Durability::Orderly;
+        Self { path: path.into(), durability, accept_unclean: false, clear_fences: false }
+    }
+
+    /// Checks that a device may execute verbs: it would change the memory without the log.
+    pub(super) fn check_durability_for_executor(&self) -> Result<(), TcpError> {
+        if self.durability == Durability::Orderly {
+            return Ok(());
+        }
+        let why = "an RDMA device changes memory without the log; give --durability orderly, or omit --rdma";
+        Err(self.refused(FileFault::Unfit(why.to_owned())))
+    }
+
     /// Checks that a device can execute verbs in it. The device pins the pages permanently, which disk file systems do
     /// not support, and its writes might never reach the disk.
     ///
@@ -138,6 +159,8 @@ pub(super) struct Store {
     number: AtomicU32,
     membership: Mutex<Membership>,
     immediates: Arc<ImmediateQueue>,
+    /// The log of changes; `None`: there is none.
+    log: Option<Log>,
 }
 
 impl Store {
@@ -177,6 +200,14 @@ impl Store {
     /// # Errors
     /// [`TcpError::File`]; [`TcpError::Unclean`] unless that is accepted.
     pub(super) fn in_file(file: &NodeFile, host_bytes: u64, device_bytes: u64) -> Result<Self, TcpError> {
+        if file.durability != Durability::Orderly {
+            return Self::with_log(file, host_bytes, device_bytes);
+        }
+        if log::is_checkpoint(&file.path) {
+            let why = "it is the checkpoint of a memory node with --durability interval or always; give that level, or \
+                       another file";
+            return Err(file.refused(FileFault::Unfit(why.to_owned())));
+        }
         let system = |error| file.refused(FileFault::System(error));
         let mut options = File::options();
         let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&file.path);
@@ -244,7 +275,55 @@ impl Store {
             number: AtomicU32::new(NO_NODE),
             membership: Mutex::new(NO_MEMBERSHIP),
             immediates: Arc::default(),
+            log: None,
         })
+    }
+
+    /// Restores the memory from a checkpoint and its log; creates them if they are missing.
+    fn with_log(file: &NodeFile, host_bytes: u64, device_bytes: u64) -> Result<Self, TcpError> {
+        let mut store = Self::anonymous(host_bytes, device_bytes)
+            .map_err(|error| TcpError::Memory { bytes: host_bytes + device_bytes, error })?;
+        let opened = log::open(&file.path, file.durability, &store.mapping, &store.file);
+        let recovered = opened.map_err(|fault| file.refused(fault))?;
+        store.path = Some(file.path.clone());
+        let was_stopped = store.header_word(STATE) == STOPPED;
+        store.log = Some(recovered.log);
+        if recovered.is_new {
+            return Ok(store);
+        }
+        store.check_header().map_err(|why| file.refused(FileFault::Unfit(why)))?;
+        if file.clear_fences {
+            store.clear_fences();
+        }
+        // Clients that have seen changes that are missing now must not return.
+        if recovered.may_miss && !was_stopped || file.clear_fences {
+            store.set_header_word(INCARNATION, random_number());
+        }
+        store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
+        store.set_header_word(STATE, IN_USE);
+        Ok(store)
+    }
+
+    /// The log of changes.
+    #[inline]
+    pub(super) fn log(&self) -> Option<&Log> {
+        self.log.as_ref()
+    }
+
+    /// Syncs the log until the store is closed; see [`Log::run`].
+    pub(super) fn run_log(&self, wake: &dyn Fn()) {
+        if let Some(log) = &self.log {
+            log.run(&self.mapping, &self.file, wake);
+        }
+    }
+
+    /// Changes bytes of the memory itself, and records the change.
+    fn change(&self, offset: u64, bytes: &[u8]) {
+        let make = || self.mapping.write_up(offset, bytes).expect("the caller has checked the offset");
+        match &self.log {
+            None => make(),
+            Some(log) => drop(log.change(offset, bytes, make)),
+        }
     }
 
     /// Returns the memory for a verb executor.
@@ -297,6 +376,9 @@ impl Store {
 
     /// Fails if the file was removed, truncated or replaced: what clients store would be lost at the end.
     pub(super) fn check_file(&self) -> io::Result<()> {
+        if let Some(log) = &self.log {
+            return log.failure().map_or(Ok(()), Err);
+        }
         let Some(path) = &self.path else { return Ok(()) };
         let bytes = bytes_of(self.host_bytes, self.device_bytes);
         // A symbolic link may name the file.
@@ -308,6 +390,10 @@ impl Store {
 
     /// Records in the header that the memory is unused and complete.
     pub(super) fn close(&self) -> io::Result<()> {
+        if let Some(log) = &self.log {
+            self.set_header_word(STATE, STOPPED);
+            return log.close(&self.mapping, &self.file);
+        }
         self.file.sync_all()?;
         self.set_header_word(STATE, STOPPED);
         self.file.sync_all()
@@ -321,8 +407,7 @@ impl Store {
 
     /// Writes a word of the header.
     fn set_header_word(&self, at: u64, word: u64) {
-        let at = self.host_bytes + self.device_bytes + at;
-        self.mapping.write_up(at, &word.to_le_bytes()).expect("the header is mapped");
+        self.change(self.host_bytes + self.device_bytes + at, &word.to_le_bytes());
     }
 
     /// Host memory, bytes.
@@ -356,7 +441,6 @@ impl Store {
     /// # Errors
     /// The reason, if it is another node already, or the numbers are invalid.
     pub(super) fn form(&self, pool: u64, node: u16, nodes: u16) -> Result<(), String> {
-        const WITHIN: &str = "the superblock is mapped";
         let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         let is = *membership;
         if is.formed != Formation::Blank {
@@ -375,10 +459,13 @@ impl Store {
         if let Some(why) = shape.refuse() {
             return Err(why);
         }
-        for (offset, word) in PoolShape::first_words() {
-            self.mapping.write_up(offset, &word.to_le_bytes()).expect(WITHIN);
+        if nodes > 1 && matches!(self.log.as_ref().map(Log::level), Some(Durability::Interval(_))) {
+            return Err(NO_CUTS.to_owned());
         }
-        self.mapping.write_up(HEADER_OFFSET, &shape.header(NodeId(node))).expect(WITHIN);
+        for (offset, word) in PoolShape::first_words() {
+            self.change(offset, &word.to_le_bytes());
+        }
+        self.change(HEADER_OFFSET, &shape.header(NodeId(node)));
         *membership = Membership { pool, node, nodes, formed: Formation::Part };
         self.set_header_word(POOL, pool);
         self.set_header_word(NUMBERS, u64::from(node) | u64::from(nodes) << 16);
@@ -410,7 +497,7 @@ impl Store {
         let at = self.fence_of(client.slot);
         let newest = self.fenced_epoch(client.slot).map_or(client.epoch, |epoch| epoch.max(client.epoch));
         let word = (FENCED | u64::from(newest)).to_le_bytes();
-        self.mapping.write_up(at, &word).expect("the fences are mapped");
+        self.change(at, &word);
         Ok(())
     }
 
@@ -429,7 +516,7 @@ impl Store {
     /// Removes all fences.
     fn clear_fences(&self) {
         for slot in 0..CLIENTS_MAX as u16 {
-            self.mapping.write_up(self.fence_of(slot), &[0; 8]).expect("the fences are mapped");
+            self.change(self.fence_of(slot), &[0; 8]);
         }
     }
 
@@ -477,12 +564,14 @@ impl Store {
         provision(&self.file, offset, bytes as u64).map_err(|error| (Code::NoMemory, error.to_string()))
     }
 
-    /// Executes one verb, and appends its answer to `out`.
+    /// Executes one verb, and appends its answer to `out`. With a log, `record` has the frame's record, which the first
+    /// verb that may change memory begins.
     #[inline]
-    pub(super) fn execute(
-        &self,
+    pub(super) fn execute<'s>(
+        &'s self,
         verb: &WireVerb<'_>,
         write_fence: &mut WriteFence,
+        record: &mut FrameRecord<'s>,
         out: &mut Vec<u64>,
     ) -> Result<(), Code> {
         let refused = |access| match access {
@@ -495,33 +584,59 @@ impl Store {
                 write_fence.before_read();
                 let start = out.len();
                 out.resize(start + bytes.div_ceil(8), 0);
-                self.mapping.read_down(offset, &mut out[start..]).map_err(refused)
+                self.mapping.read_down(offset, &mut out[start..]).map_err(refused)?;
+                record.has_seen(self.log.as_ref(), offset, bytes as u64);
+                Ok(())
             }
             WireOp::Write(data, immediate) => {
                 let offset = self.locate(verb.at, data.len())?;
                 write_fence.after_write();
-                match immediate {
-                    None => self.mapping.write_up(offset, data).map_err(refused),
-                    Some(immediate) => self.write_with_immediate(offset, data, immediate),
+                let mut recorder = record.begin(self.log.as_ref());
+                if let Some(recorder) = &mut recorder {
+                    recorder.announce(offset, data.len() as u64);
                 }
-            }
-            WireOp::Cas { compare, swap } => {
-                let offset = self.locate(verb.at, 8)?;
-                out.push(self.mapping.compare_exchange(offset, compare, swap).map_err(refused)?.to_le());
+                match immediate {
+                    None => self.mapping.write_up(offset, data).map_err(refused)?,
+                    Some(immediate) => self.write_with_immediate(offset, data, immediate)?,
+                }
+                if let Some(recorder) = recorder {
+                    recorder.effect(offset, data);
+                }
                 Ok(())
             }
+            WireOp::Cas { .. } | WireOp::MaskedCas { .. } | WireOp::Faa(_) => {
+                let offset = self.locate(verb.at, 8)?;
+                let mut recorder = record.begin(self.log.as_ref());
+                if let Some(recorder) = &mut recorder {
+                    recorder.announce(offset, 8);
+                }
+                let old = self.atomic(offset, &verb.op).map_err(refused)?;
+                out.push(old.to_le());
+                if let Some(recorder) = recorder {
+                    recorder.answer(old);
+                    // Other atomics of this word wait for the log.
+                    let new = self.mapping.load(offset).map_err(refused)?;
+                    if new == old {
+                        record.has_seen(self.log.as_ref(), offset, 8);
+                    } else {
+                        recorder.effect(offset, &new.to_ne_bytes());
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Executes an atomic; returns the word before.
+    #[inline]
+    fn atomic(&self, offset: u64, op: &WireOp<'_>) -> Result<u64, AccessFault> {
+        match *op {
+            WireOp::Cas { compare, swap } => self.mapping.compare_exchange(offset, compare, swap),
             WireOp::MaskedCas { words: [compare, compare_mask, swap, swap_mask] } => {
-                let offset = self.locate(verb.at, 8)?;
-                let old =
-                    self.mapping.masked_compare_exchange(offset, compare, compare_mask, swap, swap_mask);
-                out.push(old.map_err(refused)?.to_le());
-                Ok(())
+                self.mapping.masked_compare_exchange(offset, compare, compare_mask, swap, swap_mask)
             }
-            WireOp::Faa(add) => {
-                let offset = self.locate(verb.at, 8)?;
-                out.push(self.mapping.fetch_add(offset, add).map_err(refused)?.to_le());
-                Ok(())
-            }
+            WireOp::Faa(add) => self.mapping.fetch_add(offset, add),
+            WireOp::Read(_) | WireOp::Write(..) => unreachable!("the caller executes them"),
         }
     }
 
@@ -567,13 +682,43 @@ impl Store {
 
     /// Stores the words of the line at `offset` of host memory, which the caller has checked, in ascending order.
     pub(super) fn store_line(&self, offset: u64, words: &[u64; LINE_WORDS]) {
-        let bytes = words.map(u64::to_ne_bytes);
-        self.mapping.write_up(offset, bytes.as_flattened()).expect("the offset was checked");
+        self.change(offset, words.map(u64::to_ne_bytes).as_flattened());
     }
 
     /// Stores the word at `offset` of host memory, which the caller has checked.
     pub(super) fn store(&self, offset: u64, word: u64) {
-        self.mapping.write_up(offset, &word.to_ne_bytes()).expect("the offset was checked");
+        self.change(offset, &word.to_ne_bytes());
+    }
+}
+
+/// The record of a frame that is being executed, and the record for which its answer waits.
+#[derive(Debug, Default)]
+pub(super) struct FrameRecord<'l> {
+    recorder: Option<Recorder<'l>>,
+    seen: u64,
+}
+
+impl<'l> FrameRecord<'l> {
+    /// The record of the frame, from its first change on; `None`: there is no log.
+    #[inline]
+    fn begin(&mut self, log: Option<&'l Log>) -> Option<&mut Recorder<'l>> {
+        let log = log?;
+        Some(self.recorder.get_or_insert_with(|| log.begin()))
+    }
+
+    /// The answer has bytes that were read here.
+    #[inline]
+    fn has_seen(&mut self, log: Option<&Log>, offset: u64, bytes: u64) {
+        if let Some(log) = log {
+            self.seen = self.seen.max(log.seen(offset, bytes));
+        }
+    }
+
+    /// Ends the record; returns the number of the record for which the answer waits.
+    #[inline]
+    pub(super) fn end(self, origin: Origin) -> u64 {
+        let own = self.recorder.map_or(0, |recorder| recorder.end(origin));
+        own.max(self.seen)
     }
 }
 

@@ -55,6 +55,8 @@ pub(super) struct Worker {
     unauthenticated: VecDeque<usize>,
     /// The limit of unauthenticated connections.
     unauthenticated_max: usize,
+    /// Connections with answers that waited for the log when they were served last.
+    held: Vec<usize>,
     /// The listener, of the first worker only.
     listener: Option<(TcpListener, Vec<WorkerHandle>)>,
 }
@@ -76,6 +78,7 @@ impl Worker {
             connections,
             unauthenticated,
             unauthenticated_max,
+            held: Vec::new(),
             listener: None,
         };
         Ok((worker, WorkerHandle { streams, waker }))
@@ -105,7 +108,10 @@ impl Worker {
             let mut ready = std::mem::take(&mut again);
             for event in &events {
                 match event.token() {
-                    WAKER => self.adopt_streams(&mut ready),
+                    WAKER => {
+                        self.adopt_streams(&mut ready);
+                        ready.append(&mut self.held);
+                    }
                     LISTENER => self.accept(),
                     Token(key) => {
                         if event.is_read_closed()
@@ -144,9 +150,12 @@ impl Worker {
     fn turn(&mut self, key: usize, start: Instant, again: &mut Vec<usize>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let outcome = connection.turn(&self.shared);
-        let requests = connection.take_requests(start);
+        let (requests, is_held) = (connection.take_requests(start), connection.is_held());
         if requests > 0 {
             self.counters().took(requests, start.elapsed());
+        }
+        if is_held && !self.held.contains(&key) {
+            self.held.push(key);
         }
         match outcome {
             TurnOutcome::Blocked => {}
@@ -163,6 +172,7 @@ impl Worker {
         let connection = self.connections.remove(key);
         // Its key may soon belong to another connection.
         self.unauthenticated.retain(|&pending| pending != key);
+        self.held.retain(|&held| held != key);
         let fd = connection.peer().stream().as_raw_fd();
         // The operating system removes a dropped stream from the poll.
         let _ = self.poll.registry().deregister(&mut SourceFd(&fd));
@@ -208,7 +218,7 @@ impl Worker {
         let delayed = |key: &usize| Some((*key, self.connections[*key].take_delayed()?));
         let delayed: Vec<_> = self.unauthenticated.iter().filter_map(delayed).collect();
         for (key, (code, why)) in delayed {
-            self.connections[key].refuse(code, &why);
+            self.connections[key].refuse(&self.shared, code, &why);
             self.close(key);
         }
     }
@@ -219,7 +229,7 @@ impl Worker {
         let connection = &mut self.connections[key];
         let from = connection.peer().stream().peer_addr().ok();
         if self.shared.tls.is_none() {
-            connection.refuse(code, why);
+            connection.refuse(&self.shared, code, why);
         }
         self.shared.log_refusal(from, code, why.to_owned());
         self.close(key);

@@ -57,6 +57,8 @@ pub use pages::Pages;
 pub(crate) use pages::huge_bytes_free;
 pub use pool::ShmPool;
 pub use presence::Presence;
+#[cfg(feature = "tcp")]
+pub(crate) use segment::stored_range;
 pub use segment::{Backing, Leftover, PoolFiles, Segment, SegmentDir, SegmentFile, SegmentSpec};
 pub use server::{ShmMemory, ShmServer};
 pub use sys::{AccessFault, Mapping};

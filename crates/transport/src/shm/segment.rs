@@ -147,16 +147,7 @@ impl Segment {
     /// The next range at or after `from` that the file system stores; bytes outside such ranges are zero. `None`: there
     /// is none before `to`.
     pub fn stored_range(&self, from: u64, to: u64) -> Result<Option<Range<u64>>, ShmError> {
-        let fail = |error: Errno| ShmError::from_io("read", &self.path, 0, error.into());
-        let start = match seek(&*self.file, SeekFrom::Data(from)) {
-            Ok(start) if start < to => start,
-            Ok(_) | Err(Errno::NXIO) => return Ok(None),
-            // This file system does not tell: all bytes may be other than zero.
-            Err(Errno::INVAL) => return Ok((from < to).then_some(from..to)),
-            Err(error) => return Err(fail(error)),
-        };
-        let end = seek(&*self.file, SeekFrom::Hole(start)).map_err(fail)?;
-        Ok(Some(start..end.min(to)))
+        stored_range(&self.file, from, to).map_err(ShmError::on("read", &self.path))
     }
 
     /// Reads bytes of the file, without mapping its pages. Bytes that processes change at the same time are of no
@@ -213,6 +204,19 @@ impl Segment {
     pub(super) fn probe(&self) -> Option<&File> {
         self.probe.as_deref()
     }
+}
+
+/// As [`Segment::stored_range`], in any file.
+pub(crate) fn stored_range(file: &File, from: u64, to: u64) -> io::Result<Option<Range<u64>>> {
+    let start = match seek(file, SeekFrom::Data(from)) {
+        Ok(start) if start < to => start,
+        Ok(_) | Err(Errno::NXIO) => return Ok(None),
+        // This file system does not tell: all bytes may be other than zero.
+        Err(Errno::INVAL) => return Ok((from < to).then_some(from..to)),
+        Err(error) => return Err(error.into()),
+    };
+    let end = seek(file, SeekFrom::Hole(start))?;
+    Ok(Some(start..end.min(to)))
 }
 
 /// One segment's file, as found by [`SegmentDir::list`].

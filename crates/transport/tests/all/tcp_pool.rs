@@ -513,7 +513,7 @@ fn start_on_file(
     listen: SocketAddr,
     accept_unclean: bool,
 ) -> Result<MemoryNode, TcpError> {
-    let file = Some(NodeFile { path: path.to_owned(), accept_unclean, clear_fences: false });
+    let file = Some(NodeFile { accept_unclean, ..NodeFile::new(path) });
     MemoryNode::start(&NodeSpec { file, ..NodeSpec::new(listen, HOST_BYTES) })
 }
 
@@ -532,7 +532,7 @@ fn a_memory_node_with_a_file_continues_where_it_stopped() {
     assert!(twice.to_string().contains("another memory node uses it"), "{twice}");
     node.stop().unwrap();
     let other = NodeSpec { host_bytes: 2 * HOST_BYTES, ..NodeSpec::new(any, HOST_BYTES) };
-    let file = Some(NodeFile { path: path.clone(), accept_unclean: true, clear_fences: false });
+    let file = Some(NodeFile { accept_unclean: true, ..NodeFile::new(&path) });
     let error = MemoryNode::start(&NodeSpec { file, ..other }).unwrap_err();
     assert!(matches!(error, TcpError::File { .. }), "{error}");
     let node = start_on_file(&path, at, false).unwrap();
@@ -605,7 +605,7 @@ fn a_memory_node_clears_its_fences_on_request() {
     errors_until_it_works(&client);
     assert_eq!(open().identity().slot, 2, "slot 1 is fenced beyond its epoch");
     node.stop().unwrap();
-    let file = Some(NodeFile { path, accept_unclean: false, clear_fences: true });
+    let file = Some(NodeFile { clear_fences: true, ..NodeFile::new(path) });
     let _node = MemoryNode::start(&NodeSpec { file, ..NodeSpec::new(at, HOST_BYTES) }).unwrap();
     let end = Instant::now() + Duration::from_secs(10);
     let why = loop {

@@ -1,0 +1,199 @@
+//! Memory nodes with a log that are killed with SIGKILL under load, and restart without an option.
+//!
+//! `FARWOOD_KILLS=N cargo test --release -p farwood-cli --test all durability` kills N memory nodes instead of 6.
+
+use crate::machine::Machine;
+use crate::serve::Served;
+use farwood::{BTree, Hashed, Index, Pool, Radix};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const WRITERS: u64 = 3;
+const KEYS: u64 = 40;
+
+/// A key of a writer: the last value that was acknowledged, and the last one that was attempted.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    acknowledged: u64,
+    attempted: u64,
+}
+
+/// Writes increasing values to the keys of `writer` until the end. An error leaves the last value in doubt.
+fn write(index: &Index<u64, u64>, writer: u64, all: &Mutex<Vec<Progress>>, ended: &AtomicBool) {
+    let mut step = 0;
+    while !ended.load(Ordering::Relaxed) {
+        step += 1;
+        let key = writer * KEYS + step % KEYS;
+        all.lock().unwrap()[key as usize].attempted = step;
+        match index.put(key, step) {
+            Ok(_) => all.lock().unwrap()[key as usize].acknowledged = step,
+            Err(_) => thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// The value of a key. The connection to a memory node that was killed breaks once.
+fn read(index: &Index<u64, u64>, key: u64) -> u64 {
+    let begun = Instant::now();
+    loop {
+        match index.get(key) {
+            Ok(value) => return value.unwrap_or(0),
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(5), "{error}"),
+        }
+    }
+}
+
+/// Values only grow, so a value below the last acknowledged one is lost.
+fn check(index: &Index<u64, u64>, progress: &[Progress], what: &str) {
+    for (key, expected) in progress.iter().enumerate() {
+        let found = read(index, key as u64);
+        let legal = expected.acknowledged..=expected.attempted;
+        assert!(legal.contains(&found), "{what}: key {key} has {found}, expected {legal:?}");
+    }
+}
+
+fn kill_and_restart(level: &str) {
+    let kills = std::env::var("FARWOOD_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(6_u64);
+    let machine = Machine::new();
+    let options = ["--file", "node", "--durability", level];
+    let mut node = Served::start_at(&machine, "tcp://127.0.0.1:0", &options);
+    let listen = node.url.clone();
+    let pool = Pool::open(listen.as_str()).unwrap();
+    let indexes = [
+        pool.create_index::<u64, u64>("tree", &BTree::new()).unwrap(),
+        pool.create_index::<u64, u64>("radix", &Radix::new()).unwrap(),
+        pool.create_index::<u64, u64>("hashed", &Hashed::new()).unwrap(),
+    ];
+    let progress: Vec<_> =
+        indexes.iter().map(|_| Mutex::new(vec![Progress::default(); (WRITERS * KEYS) as usize])).collect();
+    let (ended, slowest) = (AtomicBool::new(false), AtomicU64::new(0));
+    let _node = thread::scope(|threads| {
+        for (index, progress) in indexes.iter().zip(&progress) {
+            for writer in 0..WRITERS {
+                let ended = &ended;
+                threads.spawn(move || write(index, writer, progress, ended));
+            }
+        }
+        for kill in 0..kills {
+            thread::sleep(Duration::from_millis(100 + kill * 37 % 200));
+            drop(node);
+            let begun = Instant::now();
+            node = Served::start_at(&machine, &listen, &options);
+            slowest.fetch_max(begun.elapsed().as_millis() as u64, Ordering::Relaxed);
+            // A key that is acknowledged now was written before or after the kill, and must not be below.
+            let other = Pool::open(listen.as_str()).unwrap();
+            for (index, progress) in indexes.iter().zip(&progress) {
+                let name = index.url().rsplit('/').next().unwrap().to_owned();
+                let before = progress.lock().unwrap().clone();
+                let index = other.open_index::<u64, u64>(&name).unwrap();
+                for (key, expected) in before.iter().enumerate() {
+                    let found = read(&index, key as u64);
+                    let least = expected.acknowledged;
+                    assert!(
+                        found >= least,
+                        "{level}, kill {kill}, {name}: key {key} has {found}, not {least}"
+                    );
+                }
+            }
+        }
+        ended.store(true, Ordering::Relaxed);
+        node
+    });
+    for (index, progress) in indexes.iter().zip(&progress) {
+        let progress = progress.lock().unwrap();
+        assert!(progress.iter().any(|key| key.acknowledged > KEYS), "{}: the writers worked", index.url());
+        check(index, &progress, &index.url());
+        assert_eq!(index.check().unwrap().problems(), []);
+    }
+    assert!(slowest.load(Ordering::Relaxed) < 5000, "a restart took {slowest:?} ms");
+}
+
+#[test]
+fn a_killed_memory_node_loses_nothing_that_was_acknowledged_at_always() {
+    kill_and_restart("always");
+}
+
+/// The kernel has all answered changes, so a kill loses nothing at this level either.
+#[test]
+fn a_killed_memory_node_loses_nothing_that_was_acknowledged_at_interval() {
+    kill_and_restart("interval=1");
+}
+
+#[test]
+fn options_that_contradict_the_level_are_refused() {
+    let machine = Machine::new();
+    let serve = |more: &[&'static str]| {
+        [&["serve", "--listen", "tcp://127.0.0.1:0", "--memory", "16MiB"], more].concat()
+    };
+    machine.refused(2, &serve(&["--durability", "always"]), &["--file"]);
+    machine.refused(
+        2,
+        &serve(&["--file", "n", "--durability", "often"]),
+        &["orderly, interval=SECONDS or always"],
+    );
+    let with_log = ["--file", "n", "--durability", "always"];
+    machine.refused(2, &serve(&[&with_log[..], &["--accept-unclean"]].concat()), &["by itself; omit it"]);
+    machine.refused(
+        2,
+        &serve(&[&with_log[..], &["--spatial", "i"]].concat()),
+        &["does not wait for the log"],
+    );
+    let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", "n", "--durability", "always"]);
+    drop(node);
+    machine.refused(7, &serve(&["--file", "n"]), &["checkpoint", "--durability interval or always"]);
+    let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", "m"]);
+    drop(node);
+    machine.refused(7, &serve(&["--file", "m", "--durability", "always"]), &["--durability orderly"]);
+}
+
+#[test]
+fn a_pool_of_several_memory_nodes_needs_always() {
+    let machine = Machine::new();
+    let start = |file: &str, level: &str| {
+        Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", file, "--durability", level])
+    };
+    let [a, b] = ["a", "b"].map(|file| start(file, "interval=1"));
+    let both = format!("{},{}/i", a.url, b.url.trim_start_matches("tcp://"));
+    let ran = machine.run(&["create", &both]);
+    assert!(ran.code != 0 && ran.err.contains("give --durability always"), "{ran:?}");
+    let [a, b] = ["c", "d"].map(|file| start(file, "always"));
+    let both = format!("{},{}/i", a.url, b.url.trim_start_matches("tcp://"));
+    machine.ok(&["create", &both]);
+    machine.ok(&["put", &both, "1", "2"]);
+    assert_eq!(machine.ok(&["get", &both, "1"]).trim(), "2");
+}
+
+/// A stop in order leaves a checkpoint and an empty log, and a changed byte of the checkpoint is an error.
+#[test]
+fn a_stopped_memory_node_restarts_from_its_checkpoint() {
+    let machine = Machine::new();
+    let options = ["--file", "node", "--durability", "always"];
+    let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &options);
+    let listen = node.url.clone();
+    let index = format!("{listen}/i");
+    machine.ok(&["create", &index]);
+    machine.ok(&["put", &index, "1", "2"]);
+    node.stop();
+    let node = Served::start_at(&machine, &listen, &options);
+    assert_eq!(machine.ok(&["get", &index, "1"]).trim(), "2");
+    drop(node);
+    let path = machine.path().join("node");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let serve = [
+        "serve",
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--memory",
+        "64MiB",
+        "--file",
+        "node",
+        "--durability",
+        "always",
+    ];
+    machine.refused(8, &serve, &["node: the page at offset", "is damaged"]);
+}

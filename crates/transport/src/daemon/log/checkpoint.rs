@@ -1,0 +1,175 @@
+//! Copies of the memory.
+//!
+//! ```text
+//! + 0   8  "FARCKPT\0"      + 8   8  version, 1                 + 16  8  bytes of the memory
+//! + 24  8  salt of the log  + 32  8  number of the record at which the log is applied    + 40  16  zero
+//! + 56  8  checksum: XXH3-64 of the bytes before
+//! pages:   number 8 | XXH3-64 of the page, with (number + salt) as seed 8 | 4096 bytes     those that are not zero
+//! end:     2^64 - 1 8 | number of pages 8 | last record of the log that the copy may contain 8 | checksum of these 8
+//! ```
+
+use super::files;
+use crate::shm::{Mapping, stored_range};
+use farwood_fabric::u64_at;
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"FARCKPT\0");
+const VERSION: u64 = 1;
+const HEAD_BYTES: usize = 64;
+const PAGE_BYTES: usize = 4096;
+const END: u64 = u64::MAX;
+
+/// A checkpoint that is being written.
+pub(super) struct Draft<'p> {
+    path: &'p Path,
+    temporary: PathBuf,
+    out: BufWriter<File>,
+    salt: u64,
+    pages: u64,
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+impl<'p> Draft<'p> {
+    pub(super) fn begin(path: &'p Path, bytes: u64, [salt, first]: [u64; 2]) -> io::Result<Self> {
+        let temporary = files::draft_path(path);
+        let mut out = BufWriter::with_capacity(1 << 20, files::create(&temporary)?);
+        let head = words(&[MAGIC, VERSION, bytes, salt, first, 0, 0]);
+        out.write_all(&head)?;
+        out.write_all(&xxh3_64(&head).to_le_bytes())?;
+        Ok(Self { path, temporary, out, salt, pages: 0 })
+    }
+
+    /// Copies the pages that are not zero, while the memory changes.
+    pub(super) fn copy(&mut self, mapping: &Mapping, memory: &File) -> io::Result<()> {
+        let (mut at, bytes) = (0, mapping.bytes() / PAGE_BYTES as u64 * PAGE_BYTES as u64);
+        let mut page = [0; PAGE_BYTES / 8];
+        while let Some(range) = stored_range(memory, at, bytes)? {
+            at = range.start / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+            while at < range.end {
+                mapping.read_down(at, &mut page).expect("the page is mapped");
+                if page.iter().any(|&word| word != 0) {
+                    self.page(at / PAGE_BYTES as u64, &page)?;
+                }
+                at += PAGE_BYTES as u64;
+            }
+        }
+        Ok(())
+    }
+
+    fn page(&mut self, number: u64, page: &[u64; PAGE_BYTES / 8]) -> io::Result<()> {
+        // The words are in the order of the memory, which is little-endian.
+        let bytes: Vec<u8> = page.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let checksum = xxh3_64_with_seed(&bytes, number.wrapping_add(self.salt));
+        self.out.write_all(&words(&[number, checksum]))?;
+        self.out.write_all(&bytes)?;
+        self.pages += 1;
+        Ok(())
+    }
+
+    /// Gives the checkpoint its name; returns its bytes. The log is durable up to `last`.
+    pub(super) fn complete(mut self, last: u64) -> io::Result<u64> {
+        let end = words(&[END, self.pages, last]);
+        self.out.write_all(&end)?;
+        self.out.write_all(&xxh3_64_with_seed(&end, self.salt).to_le_bytes())?;
+        let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        fs::rename(&self.temporary, self.path)?;
+        files::sync_folder(self.path)?;
+        file.metadata().map(|metadata| metadata.len())
+    }
+}
+
+/// A checkpoint that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CheckpointHead {
+    pub(super) salt: u64,
+    /// The first record to apply.
+    pub(super) first: u64,
+    /// The last record that the copy may contain.
+    pub(super) last: u64,
+    /// Bytes of the file.
+    pub(super) bytes: u64,
+}
+
+/// The reason why there is no checkpoint.
+#[derive(Debug)]
+pub(super) enum NoCheckpoint {
+    Io(io::Error),
+    /// It is a file of another kind.
+    Other,
+    /// The contradiction, with its offset.
+    Damaged(String),
+    /// It is of a memory node of another size or version.
+    Unfit(String),
+}
+
+impl From<io::Error> for NoCheckpoint {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::Damaged("it was cut off".to_owned()),
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// Whether the file begins as a checkpoint.
+pub(in crate::daemon) fn is_checkpoint(path: &Path) -> bool {
+    let mut start = [0; 8];
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+        && u64::from_le_bytes(start) == MAGIC
+}
+
+/// Reads a checkpoint into fresh memory.
+pub(super) fn load(path: &Path, mapping: &Mapping) -> Result<CheckpointHead, NoCheckpoint> {
+    let file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    let mut input = BufReader::with_capacity(1 << 20, file);
+    let mut head = [0; HEAD_BYTES];
+    input.read_exact(&mut head)?;
+    if u64_at(&head, 0) != MAGIC {
+        return Err(NoCheckpoint::Other);
+    }
+    if u64_at(&head, 56) != xxh3_64(&head[..56]) {
+        return Err(NoCheckpoint::Damaged("the head at offset 0 is damaged".to_owned()));
+    }
+    let [version, memory_bytes, salt, first] = [8, 16, 24, 32].map(|at| u64_at(&head, at));
+    if version != VERSION {
+        return Err(NoCheckpoint::Unfit(format!(
+            "it has version {version}, and this program reads {VERSION}"
+        )));
+    }
+    if memory_bytes != mapping.bytes() {
+        let why = "it is of a memory node of another size: give the --memory and --device-memory that it was created with";
+        return Err(NoCheckpoint::Unfit(why.to_owned()));
+    }
+    let (mut pages, mut at, mut page) = (0, HEAD_BYTES as u64, [0; PAGE_BYTES]);
+    loop {
+        let mut place = [0; 16];
+        input.read_exact(&mut place)?;
+        let (number, checksum) = (u64_at(&place, 0), u64_at(&place, 8));
+        if number == END {
+            let mut rest = [0; 16];
+            input.read_exact(&mut rest)?;
+            let end = [&place[..], &rest[..8]].concat();
+            let is_whole = checksum == pages && u64_at(&rest, 8) == xxh3_64_with_seed(&end, salt);
+            let whole = CheckpointHead { salt, first, last: u64_at(&rest, 0), bytes };
+            let damaged = || NoCheckpoint::Damaged(format!("the end at offset {at} is damaged"));
+            return is_whole.then_some(whole).ok_or_else(damaged);
+        }
+        input.read_exact(&mut page)?;
+        let offset = number.checked_mul(PAGE_BYTES as u64);
+        let is_intact = checksum == xxh3_64_with_seed(&page, number.wrapping_add(salt));
+        let written = offset.filter(|_| is_intact).map(|offset| mapping.write_up(offset, &page));
+        if !matches!(written, Some(Ok(()))) {
+            return Err(NoCheckpoint::Damaged(format!("the page at offset {at} is damaged")));
+        }
+        pages += 1;
+        at += (16 + PAGE_BYTES) as u64;
+    }
+}

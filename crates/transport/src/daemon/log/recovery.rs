@@ -1,0 +1,167 @@
+//! The restart: the memory of the checkpoint, and the changes of the log since then.
+
+use super::Durability;
+use super::appender::Log;
+use super::checkpoint::{self, CheckpointHead, Draft, NoCheckpoint};
+use super::files::{self, SEGMENT_HEAD_BYTES, SegmentFile, SegmentHead};
+use super::record::Record;
+use crate::error::FileFault;
+use crate::random_number;
+use crate::shm::Mapping;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+/// The state of the memory after a restart.
+#[derive(Debug)]
+pub(in crate::daemon) struct Recovered {
+    pub(in crate::daemon) log: Log,
+    /// The memory is fresh: there were no files.
+    pub(in crate::daemon) is_new: bool,
+    /// Whether answered changes may be missing: the machine has failed, and the level permits it.
+    pub(in crate::daemon) may_miss: bool,
+}
+
+/// Restores the memory of the files at `path` into fresh memory, and opens the log.
+///
+/// # Errors
+/// The files are in use, damaged, of another size or kind, or the system fails.
+pub(in crate::daemon) fn open(
+    path: &Path,
+    level: Durability,
+    mapping: &Mapping,
+    memory: &File,
+) -> Result<Recovered, FileFault> {
+    let Some(lock) = files::lock(path).map_err(FileFault::System)? else { return Err(FileFault::InUse) };
+    let segments = files::segments(path).map_err(FileFault::System)?;
+    if !path.exists() {
+        if !segments.is_empty() {
+            let why = "the checkpoint is missing, and there are segments of its log beside it";
+            return Err(FileFault::Damaged(why.to_owned()));
+        }
+        let log = begin(path, level, mapping, memory, lock).map_err(FileFault::System)?;
+        return Ok(Recovered { log, is_new: true, may_miss: false });
+    }
+    let head = checkpoint::load(path, mapping).map_err(refused)?;
+    let replayed = replay(path, &segments, &head, mapping)?;
+    let segment = SegmentHead { first: replayed.next, salt: head.salt, boot: files::boot() };
+    let segment = SegmentFile::create(path, segment).map_err(FileFault::System)?;
+    let log = Log::new(level, path.to_owned(), (segment, replayed.bytes), head.bytes, lock);
+    let may_miss = level != Durability::Always && replayed.boot != files::boot();
+    Ok(Recovered { log: log.map_err(FileFault::System)?, is_new: false, may_miss })
+}
+
+/// Creates the files of fresh memory.
+fn begin(path: &Path, level: Durability, mapping: &Mapping, memory: &File, lock: File) -> io::Result<Log> {
+    let salt = random_number();
+    let segment = SegmentFile::create(path, SegmentHead { first: 1, salt, boot: files::boot() })?;
+    let mut draft = Draft::begin(path, mapping.bytes(), [salt, 1])?;
+    draft.copy(mapping, memory)?;
+    let bytes = draft.complete(0)?;
+    Log::new(level, path.to_owned(), (segment, 0), bytes, lock)
+}
+
+fn refused(error: NoCheckpoint) -> FileFault {
+    match error {
+        NoCheckpoint::Io(error) => FileFault::System(error),
+        NoCheckpoint::Damaged(why) => FileFault::Damaged(why),
+        NoCheckpoint::Unfit(why) => FileFault::Unfit(why),
+        NoCheckpoint::Other => FileFault::Unfit(
+            "it is no checkpoint of a memory node with a log: it may be the file of one with --durability orderly; give \
+             that level, or another file, and move the indexes with `farwood dump`"
+                .to_owned(),
+        ),
+    }
+}
+
+/// The end of the log.
+struct Replayed {
+    /// The number of the next record.
+    next: u64,
+    /// Bytes of the applied segments.
+    bytes: u64,
+    /// The boot of the machine that wrote the last segment.
+    boot: u64,
+}
+
+/// Applies the records of the segments from the one of the checkpoint on.
+fn replay(
+    path: &Path,
+    segments: &[u64],
+    head: &CheckpointHead,
+    mapping: &Mapping,
+) -> Result<Replayed, FileFault> {
+    let mut replayed = Replayed { next: head.first, bytes: 0, boot: 0 };
+    // The last record that some intact record, or the checkpoint, calls durable.
+    let mut durable = head.last;
+    for (at, &first) in segments.iter().enumerate().filter(|(_, first)| **first >= head.first) {
+        let file = files::segment_path(path, first);
+        let damaged = |why: &str| FileFault::Damaged(format!("{}: {why}", file.display()));
+        if first != replayed.next {
+            let why = format!("the records {} to {} before it are missing", replayed.next, first - 1);
+            return Err(damaged(&why));
+        }
+        let bytes = fs::read(&file).map_err(FileFault::System)?;
+        let is_last = at + 1 == segments.len();
+        let segment = match SegmentHead::decode(&bytes) {
+            Ok(segment) if (segment.first, segment.salt) == (first, head.salt) => segment,
+            // The machine failed before the head of the last segment was durable. Records follow a durable head only.
+            Err(_) if is_last && durable < first && !has_records(&bytes, head.salt) => {
+                fs::remove_file(&file).map_err(FileFault::System)?;
+                break;
+            }
+            Ok(_) => return Err(damaged("it belongs to another log")),
+            Err(why) => return Err(damaged(&why)),
+        };
+        let mut offset = SEGMENT_HEAD_BYTES;
+        while let Some(record) = Record::first(&bytes[offset..], head.salt) {
+            if record.number != replayed.next {
+                break;
+            }
+            for (offset, data) in record.effects() {
+                let written = mapping.write_up(offset, data);
+                written.map_err(|_| damaged("a record changes bytes outside of the memory"))?;
+            }
+            durable = durable.max(record.durable);
+            replayed.next += 1;
+            offset += record.bytes;
+        }
+        durable = durable.max(last_durable(&bytes[offset..], head.salt));
+        if durable >= replayed.next {
+            let why = format!(
+                "the record {} at offset {offset} is damaged, and was durable: {durable} records were",
+                replayed.next
+            );
+            return Err(damaged(&why));
+        }
+        replayed.bytes += offset as u64;
+        replayed.boot = segment.boot;
+    }
+    if durable >= replayed.next {
+        let why =
+            format!("its log ends with record {}, and {durable} records were durable", replayed.next - 1);
+        return Err(FileFault::Damaged(why));
+    }
+    Ok(replayed)
+}
+
+/// Whether a segment has an intact record.
+fn has_records(segment: &[u8], salt: u64) -> bool {
+    (0..segment.len()).step_by(8).any(|at| Record::first(&segment[at..], salt).is_some())
+}
+
+/// The last record that an intact record after a damaged one calls durable.
+fn last_durable(rest: &[u8], salt: u64) -> u64 {
+    let mut durable = 0;
+    let mut at = 0;
+    while at + 8 <= rest.len() {
+        match Record::first(&rest[at..], salt) {
+            Some(record) => {
+                durable = durable.max(record.durable);
+                at += record.bytes;
+            }
+            None => at += 8,
+        }
+    }
+    durable
+}

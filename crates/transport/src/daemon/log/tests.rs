@@ -1,0 +1,308 @@
+//! Restarts after simulated failures: the log is cut at every byte, bits are flipped, pages are lost.
+
+use super::appender::Log;
+use super::record::Origin;
+use super::{Durability, files, open};
+use crate::error::FileFault;
+use crate::shm::Mapping;
+use rustix::fs::MemfdFlags;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const BYTES: u64 = 64 << 10;
+const ORIGIN: Origin = Origin { client: None, connection: 1, tag: 2 };
+
+struct Fresh {
+    mapping: Mapping,
+    file: File,
+}
+
+impl Fresh {
+    fn new() -> Self {
+        let file: File = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC).unwrap().into();
+        file.set_len(BYTES).unwrap();
+        Self { mapping: Mapping::new(&file, BYTES).unwrap(), file }
+    }
+
+    fn open(&self, path: &Path, level: Durability) -> Result<Log, FileFault> {
+        open(path, level, &self.mapping, &self.file).map(|recovered| recovered.log)
+    }
+
+    fn state(&self) -> Vec<u64> {
+        let mut words = vec![0; BYTES as usize / 8];
+        self.mapping.read_down(0, &mut words).unwrap();
+        words
+    }
+
+    /// Changes some bytes, which `random` determines, in one record of one to three effects.
+    fn change(&self, log: &Log, random: &mut u64) {
+        let mut recorder = log.begin();
+        for _ in 0..=next(random) % 3 {
+            let bytes = vec![next(random) as u8; 1 + next(random) as usize % 200];
+            let offset = next(random) % (BYTES - bytes.len() as u64);
+            recorder.announce(offset, bytes.len() as u64);
+            self.mapping.write_up(offset, &bytes).unwrap();
+            recorder.effect(offset, &bytes);
+        }
+        recorder.answer(next(random));
+        recorder.end(ORIGIN);
+    }
+}
+
+/// A pseudo-random number.
+fn next(random: &mut u64) -> u64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    *random
+}
+
+/// The files of a log in another folder, with one of them changed.
+fn copy(from: &Path, to: &Path, changed: &Path, contents: &[u8]) -> PathBuf {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(to).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    for entry in fs::read_dir(from.parent().unwrap())
+        .unwrap()
+        .map(Result::unwrap)
+        .filter(|entry| entry.path().is_file())
+    {
+        let target = to.join(entry.file_name());
+        if entry.path() == changed {
+            fs::write(target, contents).unwrap();
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+    to.join(from.file_name().unwrap())
+}
+
+/// A folder in memory, if the machine has one: the tests sync thousands of files.
+fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+/// A log of 40 records, of which the first 25 are durable, and the memory after each.
+struct Written {
+    folder: tempfile::TempDir,
+    path: PathBuf,
+    states: Vec<Vec<u64>>,
+}
+
+const DURABLE: usize = 25;
+const RECORDS: usize = 40;
+
+fn written(seed: u64) -> Written {
+    let folder = folder();
+    let path = folder.path().join("node");
+    let (memory, mut random) = (Fresh::new(), seed);
+    let log = memory.open(&path, Durability::Always).unwrap();
+    let mut states = vec![memory.state()];
+    for record in 1..=RECORDS {
+        memory.change(&log, &mut random);
+        states.push(memory.state());
+        if record == DURABLE {
+            log.sync().unwrap();
+        }
+    }
+    log.write().unwrap();
+    drop(log);
+    Written { folder, path, states }
+}
+
+/// The bytes of a segment without the zeros that were allocated in advance.
+fn segment_bytes(path: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(path).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| (last + 1).next_multiple_of(8));
+    bytes.truncate(end);
+    bytes
+}
+
+#[test]
+fn a_log_that_is_cut_off_at_any_byte_gives_a_state_that_existed() {
+    for seed in 1..3 {
+        let Written { folder, path, states } = written(seed);
+        let segment = files::segment_path(&path, 1);
+        let bytes = segment_bytes(&segment);
+        let mut seen = vec![false; states.len()];
+        for cut in (0..=bytes.len()).rev() {
+            let copied = copy(&path, &folder.path().join("cut"), &segment, &bytes[..cut]);
+            let memory = Fresh::new();
+            let log = memory.open(&copied, Durability::Always).unwrap();
+            let records = log.last() as usize;
+            assert!(
+                memory.state() == states[records],
+                "seed {seed}, cut at {cut}: not the state after {records}"
+            );
+            seen[records] = true;
+        }
+        assert_eq!(seen, vec![true; states.len()]);
+    }
+}
+
+#[test]
+fn a_changed_bit_gives_a_state_that_existed_or_an_error_that_names_the_file() {
+    let Written { folder, path, states } = written(9);
+    let segment = files::segment_path(&path, 1);
+    let bytes = segment_bytes(&segment);
+    let (mut refused, mut shortened) = (0, 0);
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        let copied = copy(&path, &folder.path().join("flip"), &segment, &damaged);
+        let memory = Fresh::new();
+        match memory.open(&copied, Durability::Always) {
+            Ok(log) => {
+                let records = log.last() as usize;
+                assert!(memory.state() == states[records], "a change at {at}");
+                // A record that was durable is never dropped silently.
+                assert!(records >= DURABLE, "a change at {at} has lost record {}", records + 1);
+                shortened += 1;
+            }
+            Err(FileFault::Damaged(why)) => {
+                assert!(why.contains("node.log.0000000000000001"), "{why}");
+                refused += 1;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(refused > 0 && shortened > 0, "{refused} refused, {shortened} shortened");
+}
+
+/// After a power failure, any of the pages that were not synced may be missing.
+#[test]
+fn unsynced_pages_may_be_lost_in_any_combination() {
+    let Written { folder, path, states } = written(5);
+    let segment = files::segment_path(&path, 1);
+    let bytes = segment_bytes(&segment);
+    // The bytes of the durable records.
+    let synced = {
+        let mut at = files::SEGMENT_HEAD_BYTES;
+        for _ in 0..DURABLE {
+            at += u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        }
+        at
+    };
+    let mut random = 77;
+    for _ in 0..300 {
+        let mut left = bytes.clone();
+        // Small pages, so that the loss is within records.
+        for page in (0..left.len()).step_by(64) {
+            if page >= synced && next(&mut random).is_multiple_of(3) {
+                let end = (page + 64).min(left.len());
+                left[page..end].fill(0);
+            }
+        }
+        let copied = copy(&path, &folder.path().join("lost"), &segment, &left);
+        let memory = Fresh::new();
+        let log = memory.open(&copied, Durability::Always).unwrap();
+        let records = log.last() as usize;
+        assert!(records >= DURABLE && memory.state() == states[records]);
+    }
+}
+
+#[test]
+fn restarts_continue_the_log() {
+    let folder = folder();
+    let path = folder.path().join("node");
+    let mut random = 3;
+    let mut expected = vec![0; BYTES as usize / 8];
+    for restart in 0..20 {
+        let memory = Fresh::new();
+        let log = memory.open(&path, Durability::Always).unwrap();
+        assert!(memory.state() == expected, "restart {restart}");
+        for _ in 0..restart {
+            memory.change(&log, &mut random);
+        }
+        log.sync().unwrap();
+        if restart % 5 == 3 {
+            log.checkpoint(&memory.mapping, &memory.file).unwrap();
+            assert_eq!(files::segments(&path).unwrap().len(), 1);
+        }
+        expected = memory.state();
+    }
+    // A torn record at the end of a segment stays there, and the next segment continues.
+    let last = *files::segments(&path).unwrap().last().unwrap();
+    let segment = files::segment_path(&path, last);
+    let mut bytes = segment_bytes(&segment);
+    bytes.extend([200, 0, 0, 0, 1, 0, 0, 0, 9]);
+    fs::write(&segment, bytes).unwrap();
+    for _ in 0..2 {
+        let memory = Fresh::new();
+        let log = memory.open(&path, Durability::Always).unwrap();
+        assert!(memory.state() == expected);
+        memory.change(&log, &mut random);
+        log.sync().unwrap();
+        expected = memory.state();
+    }
+}
+
+/// Checkpoints while other threads change the memory: what a copy of the files restores is the state at the end.
+#[test]
+fn a_checkpoint_beside_changes_converges() {
+    let folder = folder();
+    let path = folder.path().join("node");
+    let memory = Fresh::new();
+    let log = memory.open(&path, Durability::Always).unwrap();
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        for seed in 1..3 {
+            let (memory, log, ended) = (&memory, &log, &ended);
+            threads.spawn(move || {
+                let mut random = seed;
+                while !ended.load(Ordering::Relaxed) {
+                    memory.change(log, &mut random);
+                }
+            });
+        }
+        for _ in 0..30 {
+            log.checkpoint(&memory.mapping, &memory.file).unwrap();
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
+    log.sync().unwrap();
+    let expected = memory.state();
+    drop(log);
+    let again = Fresh::new();
+    let log = again.open(&path, Durability::Always).unwrap();
+    assert!(again.state() == expected);
+    assert!(log.last() > 30);
+}
+
+#[test]
+fn damaged_checkpoints_and_missing_segments_are_refused() {
+    let Written { folder, path, .. } = written(2);
+    let checkpoint = fs::read(&path).unwrap();
+    let open = |contents: &[u8]| {
+        let copied = copy(&path, &folder.path().join("other"), &path, contents);
+        Fresh::new().open(&copied, Durability::Always).map(drop)
+    };
+    assert!(open(&checkpoint).is_ok());
+    for at in 0..checkpoint.len() {
+        let mut damaged = checkpoint.clone();
+        damaged[at] ^= 1;
+        assert!(open(&damaged).is_err(), "a change at {at}");
+        assert!(open(&checkpoint[..at]).is_err(), "a cut at {at}");
+    }
+    // The checkpoint is missing.
+    let other = copy(&path, &folder.path().join("other"), Path::new(""), &[]);
+    fs::remove_file(&other).unwrap();
+    let error = Fresh::new().open(&other, Durability::Always).unwrap_err();
+    assert!(error.to_string().contains("the checkpoint is missing"), "{error}");
+    // Two memory nodes.
+    let _first = Fresh::new().open(&path, Durability::Always).unwrap();
+    assert!(matches!(Fresh::new().open(&path, Durability::Always), Err(FileFault::InUse)));
+}
+
+#[test]
+fn levels_are_read_and_shown() {
+    for level in ["orderly", "interval=1", "interval=0.25", "always"] {
+        assert_eq!(level.parse::<Durability>().unwrap().to_string(), level);
+    }
+    for text in ["", "interval", "interval=", "interval=x", "interval=0", "interval=-1", "sometimes"] {
+        assert!(text.parse::<Durability>().is_err(), "{text}");
+    }
+}
