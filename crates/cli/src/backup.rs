@@ -4,10 +4,14 @@ use crate::failure::shown;
 use crate::{Context, Failure, size};
 use farwood::backup::{BackupSummary, ImageProgress};
 use farwood::error::ShmError;
+use farwood::index::Interrupt;
 use farwood::{Error, Url};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use std::fmt;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fmt, io};
 
 /// A progress bar of a file: of `bytes`, if they are known.
 pub(crate) fn progress_of(context: &Context<'_>, bytes: Option<u64>) -> ProgressBar {
@@ -38,6 +42,15 @@ pub(crate) fn not_opened(command: &str, url: &Url, error: Error, remedy: &str) -
 
 /// The remedy for a pool that should exist.
 pub(crate) const LIST_POOLS: &str = "`farwood doctor` lists the pools";
+
+/// Ends a dump, a save or a restore at the first SIGINT or SIGTERM, so that it removes what is incomplete.
+pub(crate) fn signals() -> io::Result<Interrupt> {
+    let arrived = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&arrived))?;
+    }
+    Ok(Arc::new(move || arrived.load(Ordering::Relaxed)))
+}
 
 /// The figures of a dump or a restore.
 #[derive(Clone, Copy, Debug)]

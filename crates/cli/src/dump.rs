@@ -2,7 +2,7 @@
 
 use super::size;
 use super::{Context, Failure, Format, Outcome};
-use crate::backup::{Figures, LIST_POOLS, not_opened, progress_of};
+use crate::backup::{Figures, LIST_POOLS, not_opened, progress_of, signals};
 use crate::failure::shown;
 use farwood::backup::{BackupSummary, Dump};
 use farwood::{Pool, Url};
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let opened = Pool::find(args.url.pool_url());
     let pool = opened.map_err(|error| not_opened("dump", &args.url, error, LIST_POOLS))?;
     let bar = progress_of(context, None);
-    let mut dump = Dump::of(&pool).progress(|at| {
+    let mut dump = Dump::of(&pool).interrupt(signals()?).progress(|at| {
         bar.set_position(at.bytes);
         bar.set_message(format!("{}: {}", at.index, size::count(at.entries, "entry", "entries")));
     });

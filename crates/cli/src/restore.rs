@@ -1,7 +1,7 @@
 //! `farwood restore`: creates the indexes of a dump, or the pool of an image.
 
 use super::{Context, Failure, Format, Outcome, size};
-use crate::backup::{Figures, image_json, image_text, not_opened, progress_of};
+use crate::backup::{Figures, image_json, image_text, not_opened, progress_of, signals};
 use crate::failure::shown;
 use farwood::backup::{
     BackupContents, BackupError, BackupReader, BackupSummary, IndexHeader, Restore, RestoredPool,
@@ -105,11 +105,17 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
 
 /// Refuses options that have no effect.
 fn check(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let file = shown(&args.file);
     let sizes = context.first_given(&["key_bytes", "value_bytes"]);
-    match sizes.filter(|_| args.structure != Some(Structure::Btree)) {
+    if let Some(option) = sizes.filter(|_| args.structure != Some(Structure::Btree)) {
+        return Err(Failure::Usage(format!(
+            "restore {file}: {option} is an option of --structure btree; add it, or omit {option}"
+        )));
+    }
+    let others = [&DUMP_OPTIONS[..], &["group"]].concat();
+    match context.first_given(&others).filter(|_| args.list) {
         Some(option) => Err(Failure::Usage(format!(
-            "restore {}: {option} is an option of --structure btree; add it, or omit {option}",
-            shown(&args.file)
+            "restore {file}: --list shows the whole file, and restores nothing; omit {option}"
         ))),
         None => Ok(()),
     }
@@ -254,7 +260,8 @@ fn restore_image(
             url.pool_url()
         )));
     }
-    let mut restored = RestoredPool::at(url).progress(|at| bar.set_position(at.file_bytes));
+    let mut restored =
+        RestoredPool::at(url).interrupt(signals()?).progress(|at| bar.set_position(at.file_bytes));
     if let Some(group) = &args.group {
         restored = restored.group(group);
     }
@@ -280,6 +287,12 @@ fn restore_dump(
     context: &mut Context<'_>,
 ) -> Result<Outcome, Failure> {
     let begun = Instant::now();
+    if args.group.is_some() && args.memory.is_none() {
+        return Err(Failure::Usage(format!(
+            "restore {}: --group applies to a pool that --memory creates; add it, or omit --group",
+            shown(&args.file)
+        )));
+    }
     let new_name = match (url.index(), args.index.as_slice()) {
         (None, _) => None,
         (Some(name), [index]) => Some((index, name)),
@@ -291,8 +304,10 @@ fn restore_dump(
             )));
         }
     };
+    // A file that is no dump changes no pool.
+    let backup = BackupReader::new(input).map_err(|error| unreadable(args, error))?;
     let (pool, made) = open_pool(args, &url.pool_url())?;
-    let mut restore = Restore::into(&pool).progress(|at| {
+    let mut restore = Restore::into(&pool).interrupt(signals()?).progress(|at| {
         bar.set_position(at.bytes);
         bar.set_message(format!("{}: {}", at.index, size::count(at.entries, "entry", "entries")));
     });
@@ -305,12 +320,17 @@ fn restore_dump(
     if let Some(structure) = structure(args) {
         restore = restore.structure(structure);
     }
-    let restored = restore.from_reader(input);
+    let restored = restore.from_backup(backup).map_err(|error| failed(args, error));
+    // Another process may use the pool by now.
+    let is_unused = pool.indexes().is_ok_and(|indexes| indexes.is_empty());
     drop(pool);
-    if restored.is_err() && made {
-        Pool::remove(url.pool_url())?;
-    }
-    let summary = restored.map_err(|error| failed(args, error))?;
+    let summary = restored.map_err(|failure| {
+        if made && is_unused && Pool::remove(url.pool_url()).is_err() {
+            let text = format!("{}; the pool {} was created and stays", failure.text(), url.pool_url());
+            return Failure::Other { text, exit_code: failure.exit_code() };
+        }
+        failure
+    })?;
     report(args, url, Figures { summary: &summary, seconds: begun.elapsed().as_secs_f64() }, context)
 }
 

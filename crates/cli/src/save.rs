@@ -1,7 +1,7 @@
 //! `farwood save`: the memory of a pool in shared memory as a file.
 
 use super::{Context, Failure, Format, Outcome};
-use crate::backup::{LIST_POOLS, image_json, image_text, not_opened, progress_of};
+use crate::backup::{LIST_POOLS, image_json, image_text, not_opened, progress_of, signals};
 use crate::failure::shown;
 use farwood::Url;
 use farwood::backup::SavedPool;
@@ -41,7 +41,10 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         )));
     }
     let bar = progress_of(context, None);
-    let saved = SavedPool::at(&args.url).progress(|at| bar.set_position(at.memory_bytes)).to_file(&args.file);
+    let saved = SavedPool::at(&args.url)
+        .interrupt(signals()?)
+        .progress(|at| bar.set_position(at.memory_bytes))
+        .to_file(&args.file);
     bar.finish_and_clear();
     let saved = saved.map_err(|error| not_opened("save", &args.url, error, LIST_POOLS))?;
     let seconds = begun.elapsed().as_secs_f64();

@@ -95,12 +95,17 @@ impl<'i, K: Key, V: Value> BulkLoad<'i, K, V> {
     ) -> Result<u64, E> {
         Call { operation: "bulk load", url: self.index.url() }.check_fill(self.fill)?;
         let mut refused = None;
-        // A refused entry is replaced by an empty one, which ends the load before the index is visible.
-        let mut encoded = entries.into_iter().map(|entry| {
-            entry.unwrap_or_else(|error| {
-                refused = Some(error);
-                (InlineBytes::empty(), InlineBytes::empty())
-            })
+        let mut entries = entries.into_iter();
+        // A refused entry is replaced by two empty ones, which end the load before the index is visible: their keys do
+        // not increase.
+        let mut encoded = std::iter::from_fn(|| {
+            if refused.is_none() {
+                match entries.next()? {
+                    Ok(entry) => return Some(entry),
+                    Err(error) => refused = Some(error),
+                }
+            }
+            Some((InlineBytes::empty(), InlineBytes::empty()))
         });
         let loaded = self.index.bulk_load(&mut encoded, self.fill, &mut self.progress);
         refused.map_or_else(|| Ok(loaded?), Err)

@@ -33,6 +33,7 @@ def test_a_dump_restores_every_type(pool, tmp_path):
     with farwood.create(f"{pool.url}-other", "256 MiB") as other:
         counts.clear()
         assert other.restore(path, progress=counts.append) == expected
+        assert sum(counts) == 1005
         words = other.ordered("words", key=str, value=int, create=False)
         assert dict(words) == {f"word {number}": number for number in range(1000)}
         points = other.ordered("points", key=int, value=np.dtype([("x", "f4"), ("y", "f4")]), create=False)
@@ -57,6 +58,9 @@ def test_names_and_structures(pool, tmp_path):
         pool.restore(path, indexes=["none"])
     with pytest.raises(farwood.NoSuchIndex, match="none"):
         pool.dump(path, indexes=["none"])
+    for call in (pool.dump, pool.restore):
+        with pytest.raises(farwood.InvalidArgument, match="indexes is empty"):
+            call(path, indexes=[])
     with pytest.raises(farwood.InvalidArgument, match="needs a length"):
         pool.restore(path, rename={"words": "third"}, structure="btree")
     with pytest.raises(farwood.InvalidArgument, match="add it, or omit them"):

@@ -10,12 +10,15 @@ use super::parts::push_entry;
 use super::parts::{push_item, push_record};
 use super::progress::{BackupSummary, IndexProgress, IndexSummary};
 use super::whole_file::WholeFile;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::kind::write_hex;
 use crate::patience::Interrupt;
 use crate::pool::Pool;
+#[cfg(feature = "spatial")]
+use crate::spatial::Spatial;
 use crate::typed_index::Index;
-use farwood_fabric::directory::{self, TypedEntry};
+use farwood_fabric::directory::{self, Entry, TypedEntry};
+use farwood_index::IndexError;
 use farwood_index::catfish;
 use farwood_index::ordered::System;
 use farwood_transport::runtime::block_on;
@@ -82,8 +85,8 @@ impl<'p> Dump<'p> {
     /// # Errors
     /// [`Error::Backup`]: `out` fails; [`Error::Index`], [`Error::Fabric`].
     pub fn to_writer(mut self, out: impl Write) -> Result<BackupSummary> {
-        let entries = self.entries()?;
-        let header = self.header(&entries);
+        let sources = self.open(self.entries()?)?;
+        let header = self.header(&sources);
         let begun = || {
             let mut blocks = BlockWriter::begin(out)?;
             blocks.write(BlockKind::Pool, &to_json(&header))?;
@@ -91,9 +94,10 @@ impl<'p> Dump<'p> {
         };
         let mut blocks = begun().map_err(failed)?;
         let mut indexes = Vec::new();
-        for entry in &entries {
-            let entries = self.index_of(entry, &mut blocks)?;
-            indexes.push(IndexSummary { name: entry.entry.name.clone(), entries });
+        for source in sources {
+            let name = source.entry.entry.name.clone();
+            let entries = self.index_of(&source, &mut blocks)?;
+            indexes.push(IndexSummary { name, entries });
         }
         let end = || {
             blocks.write(BlockKind::End, &to_json(&FileEnd { indexes: indexes.len() }))?;
@@ -131,7 +135,7 @@ impl<'p> Dump<'p> {
         entries.sort_by(|a, b| a.entry.name.cmp(&b.entry.name));
         for name in &self.only {
             if !entries.iter().any(|entry| entry.entry.name == *name) {
-                let source = farwood_index::IndexError::NoSuchIndex(name.clone());
+                let source = IndexError::NoSuchIndex(name.clone());
                 return Err(self.pool.failed("open", name, source));
             }
         }
@@ -139,7 +143,28 @@ impl<'p> Dump<'p> {
         Ok(entries)
     }
 
-    fn header(&self, entries: &[TypedEntry]) -> BackupHeader {
+    /// Opens the indexes, so that no process drops them during the dump. Those that were dropped since they were listed
+    /// are left out.
+    fn open(&self, entries: Vec<TypedEntry>) -> Result<Vec<DumpSource>> {
+        let mut sources = Vec::new();
+        for entry in entries {
+            let (contents, number) = match SourceContents::open(self.pool, &entry.entry) {
+                Ok(opened) => opened,
+                Err(error) if self.only.is_empty() && error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            // A process may have dropped the index and created another one of the same name.
+            if number == entry.entry.number {
+                sources.push(DumpSource { entry, contents });
+            } else if !self.only.is_empty() {
+                let name = &entry.entry.name;
+                return Err(self.pool.failed("open", name, IndexError::NoSuchIndex(name.clone())));
+            }
+        }
+        Ok(sources)
+    }
+
+    fn header(&self, sources: &[DumpSource]) -> BackupHeader {
         let url = self.pool.url();
         BackupHeader {
             farwood: env!("CARGO_PKG_VERSION").to_owned(),
@@ -147,35 +172,62 @@ impl<'p> Dump<'p> {
             source: url.split('?').next().unwrap_or_default().to_owned(),
             created: now(),
             consistency: Consistency::EachIndex,
-            indexes: entries.iter().map(|entry| entry.entry.name.clone()).collect(),
+            indexes: sources.iter().map(|source| source.entry.entry.name.clone()).collect(),
         }
     }
 
     /// Writes an index; returns the number of its parts.
-    fn index_of<W: Write>(&mut self, entry: &TypedEntry, blocks: &mut BlockWriter<W>) -> Result<u64> {
+    fn index_of<W: Write>(&mut self, source: &DumpSource, blocks: &mut BlockWriter<W>) -> Result<u64> {
         let mut contents = Contents {
-            name: &entry.entry.name,
+            name: &source.entry.entry.name,
             blocks,
             count: 0,
             interrupt: self.interrupt.as_ref(),
             progress: &mut *self.progress,
         };
-        match System::ALL.into_iter().find(|system| system.kind() == entry.entry.kind) {
-            Some(system) => ordered(self.pool, system, entry, &mut contents)?,
-            None if entry.entry.kind == catfish::KIND => spatial(self.pool, entry, &mut contents)?,
-            None => {
-                let name = &entry.entry.name;
-                let source = farwood_index::ordered::describe(&entry.entry).map(drop);
-                return Err(self.pool.failed(
-                    "open",
-                    name,
-                    source.expect_err("the kind of index is unknown"),
-                ));
-            }
+        match &source.contents {
+            SourceContents::Ordered(system, index) => ordered(*system, index, &source.entry, &mut contents)?,
+            #[cfg(feature = "spatial")]
+            SourceContents::Spatial(index) => spatial(index, &source.entry, &mut contents)?,
         }
         let entries = contents.count;
         contents.write(BlockKind::IndexEnd, &to_json(&IndexEnd { entries }))?;
         Ok(entries)
+    }
+}
+
+/// An index that is open.
+struct DumpSource {
+    entry: TypedEntry,
+    contents: SourceContents,
+}
+
+enum SourceContents {
+    Ordered(System, Index<Vec<u8>, Vec<u8>>),
+    #[cfg(feature = "spatial")]
+    Spatial(Box<Spatial>),
+}
+
+impl SourceContents {
+    /// Opens the index; returns its number, too.
+    fn open(pool: &Pool, entry: &Entry) -> Result<(Self, u64)> {
+        let name = &entry.name;
+        if let Some(system) = System::ALL.into_iter().find(|system| system.kind() == entry.kind) {
+            let tree = pool.open_tree(name, None)?;
+            let number = tree.ordered().entry().number;
+            return Ok((Self::Ordered(system, Index::of(tree)), number));
+        }
+        if entry.kind != catfish::KIND {
+            let refused = farwood_index::ordered::describe(entry).map(drop);
+            return Err(pool.failed("open", name, refused.expect_err("the kind of index is unknown")));
+        }
+        #[cfg(feature = "spatial")]
+        return pool.open_spatial(name).map(|index| {
+            let number = index.number();
+            (Self::Spatial(Box::new(index)), number)
+        });
+        #[cfg(not(feature = "spatial"))]
+        Err(Error::Feature { url: pool.attached().index_url(name), feature: "spatial".to_owned() })
     }
 }
 
@@ -228,12 +280,11 @@ fn index_header(entry: &TypedEntry, system: &str) -> IndexHeader {
 }
 
 fn ordered<W: Write>(
-    pool: &Pool,
     system: System,
+    index: &Index<Vec<u8>, Vec<u8>>,
     entry: &TypedEntry,
     contents: &mut Contents<'_, W>,
 ) -> Result<()> {
-    let index: Index<Vec<u8>, Vec<u8>> = pool.open_untyped(&entry.entry.name)?;
     let [keys, values] = index.kinds().map(crate::kind::Kind::number);
     let types = EntryTypes {
         keys: ColumnHeader::new(keys, index.key_width(), entry.types[0]),
@@ -259,8 +310,7 @@ fn ordered<W: Write>(
 }
 
 #[cfg(feature = "spatial")]
-fn spatial<W: Write>(pool: &Pool, entry: &TypedEntry, contents: &mut Contents<'_, W>) -> Result<()> {
-    let index = pool.open_spatial(&entry.entry.name)?;
+fn spatial<W: Write>(index: &Spatial, entry: &TypedEntry, contents: &mut Contents<'_, W>) -> Result<()> {
     let ids = index.ids();
     let header = IndexHeader {
         ids: Some(ids.name().to_owned()),
@@ -283,12 +333,6 @@ fn spatial<W: Write>(pool: &Pool, entry: &TypedEntry, contents: &mut Contents<'_
         contents.write_full(BlockKind::Items, &mut block)?;
     }
     contents.write(BlockKind::Items, &block)
-}
-
-#[cfg(not(feature = "spatial"))]
-fn spatial<W: Write>(pool: &Pool, entry: &TypedEntry, _: &mut Contents<'_, W>) -> Result<()> {
-    let name = &entry.entry.name;
-    Err(Error::Feature { url: pool.attached().index_url(name), feature: "spatial".to_owned() })
 }
 
 fn failed(source: BackupError) -> Error {

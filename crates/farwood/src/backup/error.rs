@@ -38,6 +38,8 @@ pub enum BackupError {
     },
     /// Another version of Farwood wrote the image of a pool.
     Layout {
+        /// That version of Farwood.
+        farwood: String,
         /// The version of the layout of the pool.
         found: u32,
         /// That of this program.
@@ -58,6 +60,13 @@ pub enum BackupError {
         name: String,
         /// The names of its indexes.
         has: Vec<String>,
+    },
+    /// A restore has failed, and indexes that it created could not be removed, because other processes use them.
+    NotRemoved {
+        /// The names of the indexes.
+        indexes: Vec<String>,
+        /// The error of the restore.
+        cause: String,
     },
     /// The pool has an index of that name already.
     IndexExists {
@@ -92,7 +101,7 @@ impl BackupError {
     /// The remedy; `None`: the text contains it, or none is known.
     pub(crate) fn help(&self) -> Option<&'static str> {
         match self {
-            Self::NotABackup => Some("give a file that `farwood dump`, or `Dump`, has written"),
+            Self::NotABackup => Some("give a file that `farwood dump` or `farwood save` has written"),
             Self::Version { .. } => Some("use a later version of Farwood"),
             Self::CutOff { .. } | Self::Damaged { .. } => Some("use another copy of the file"),
             Self::IndexExists { .. } => {
@@ -103,8 +112,9 @@ impl BackupError {
                  pool in shared memory",
             ),
             Self::Layout { .. } => {
-                Some("restore it with that version of Farwood, and move the indexes by a dump")
+                Some("restore it with that version of Farwood, and move its indexes by a dump")
             }
+            Self::NotRemoved { .. } => Some("end the processes that use them, and drop them"),
             Self::InUse { .. } => Some("end them first; `farwood dump` copies the indexes while they run"),
             Self::Io(_)
             | Self::Interrupted
@@ -130,8 +140,12 @@ impl fmt::Display for BackupError {
             Self::Damaged { at, why } => write!(f, "the block at offset {at} is damaged: {why}"),
             Self::Interrupted => f.write_str("the program has interrupted it"),
             Self::OtherContents { found } => write!(f, "it is {found}"),
-            Self::Layout { found, known } => {
-                write!(f, "it is the image of a pool of layout {found}, and this program has layout {known}")
+            Self::Layout { farwood, found, known } => write!(
+                f,
+                "Farwood {farwood} wrote it, whose pools have layout {found}, and this program has layout {known}"
+            ),
+            Self::NotRemoved { indexes, cause } => {
+                write!(f, "{cause}; incomplete indexes could not be removed: {}", indexes.join(", "))
             }
             Self::InUse { pool, processes } if processes.is_empty() => {
                 write!(f, "a process has used the pool '{pool}' during the save")
@@ -139,6 +153,9 @@ impl fmt::Display for BackupError {
             Self::InUse { pool, processes } => {
                 let list: Vec<_> = processes.iter().map(u64::to_string).collect();
                 write!(f, "processes use the pool '{pool}' ({})", list.join(", "))
+            }
+            Self::NoSuchIndex { name, has } if has.is_empty() => {
+                write!(f, "it has no index '{name}', and no other index")
             }
             Self::NoSuchIndex { name, has } => {
                 write!(f, "it has no index '{name}'; it has {}", has.join(", "))

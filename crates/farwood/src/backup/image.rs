@@ -14,9 +14,9 @@ use crate::patience::Interrupt;
 use crate::pool::{expect_shm, others};
 use crate::pool_options::PoolOptions;
 use crate::url::Url;
-use farwood_fabric::PoolShape;
 use farwood_fabric::chunks::CHUNK_BYTES;
-use farwood_fabric::superblock::LAYOUT_VERSION;
+use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET, LAYOUT_VERSION};
+use farwood_fabric::{NodeId, PoolShape};
 use farwood_transport::shm::{self, PoolName, Segment, SegmentDir, ShmError, ShmPool};
 use std::fmt;
 use std::fs::File;
@@ -139,14 +139,19 @@ impl<'p> SavedPool<'p> {
         let segment = |node| dir.open(&name, node, bytes).map_err(pool);
         let node_0 = segment(0)?;
         let tables = tables(&node_0).map_err(pool)?;
+        let used = || failed("save", BackupError::InUse { pool: name.to_string(), processes: Vec::new() });
         let mut image = ImageWriter::begin(out, &self.header(&shape), &mut self.watch)?;
         for node in (0..shape.nodes).rev() {
-            image.node(&segment(node)?, node, bytes)?;
+            let segment = segment(node)?;
+            if !is_of(&segment, &shape, node).map_err(pool)? {
+                return Err(used());
+            }
+            image.node(&segment, node, bytes)?;
         }
-        // The tables of node 0 have all clients: a process that has come and gone has changed them.
-        if self::tables(&node_0).map_err(pool)? != tables {
-            let pool = name.to_string();
-            return Err(failed("save", BackupError::InUse { pool, processes: Vec::new() }));
+        // The tables of node 0 have all clients. A process that has left meanwhile has changed them, and one that has
+        // attached before the first copy of the tables is still there.
+        if self::tables(&node_0).map_err(pool)? != tables || idle_shape(&dir, &name)? != shape {
+            return Err(used());
         }
         image.end()
     }
@@ -178,6 +183,13 @@ fn idle_shape(dir: &SegmentDir, name: &PoolName) -> Result<PoolShape> {
     let shape = *attached.shape();
     attached.leave();
     Ok(shape)
+}
+
+/// Whether a segment belongs to the pool: another one of the same name may have taken its place.
+fn is_of(segment: &Segment, shape: &PoolShape, node: u16) -> Result<bool, ShmError> {
+    let mut header = [0; HEADER_BYTES];
+    segment.read_file(HEADER_OFFSET, &mut header)?;
+    Ok(header == shape.header(NodeId(node)))
 }
 
 /// The bytes of the directory, the client table and the chunk table.
@@ -360,6 +372,8 @@ struct ImageReader<R> {
     memory_bytes: u64,
     /// A block of the next memory node.
     next: Option<Place>,
+    /// The block before.
+    last: Place,
     contents: Vec<u8>,
 }
 
@@ -380,13 +394,20 @@ impl<R: Read> ImageReader<R> {
         };
         let header: ImageHeader = of_json(&contents, &blocks)?;
         if header.layout != LAYOUT_VERSION {
-            return Err(BackupError::Layout { found: header.layout, known: LAYOUT_VERSION });
+            let (farwood, found) = (header.farwood, header.layout);
+            return Err(BackupError::Layout { farwood, found, known: LAYOUT_VERSION });
         }
-        Ok(Self { blocks, header, memory_bytes: 0, next: None, contents: Vec::new() })
+        let ImageHeader { nodes, host_bytes, device_bytes, .. } = header;
+        if let Some(why) = (PoolShape { pool: 1, nodes, host_bytes, device_bytes }).refuse() {
+            return Err(blocks.damaged(&why));
+        }
+        let last = Place { node: nodes - 1, offset: 0 };
+        Ok(Self { blocks, header, memory_bytes: 0, next: None, last, contents: Vec::new() })
     }
 
     /// Copies the blocks of memory node `node` into its segment. Node 0 is the last one.
     fn node(&mut self, segment: &Segment, node: u16, watch: &mut Watch<'_>) -> Result<(), Failure> {
+        let mut provisioned = 0;
         loop {
             let place = match self.next.take() {
                 Some(place) => place,
@@ -397,18 +418,17 @@ impl<R: Read> ImageReader<R> {
                 },
             };
             if place.node != node {
-                if place.node > node {
-                    return Err(self.blocks.damaged("memory nodes are not in order").into());
-                }
                 self.next = Some(place);
                 return Ok(());
             }
             let bytes = &self.contents[PLACE_BYTES..];
-            let limit = self.header.host_bytes + self.header.device_bytes;
-            if place.offset.checked_add(bytes.len() as u64).is_none_or(|end| end > limit) {
-                return Err(self.blocks.damaged("it leaves its memory node").into());
+            let end = place.offset + bytes.len() as u64;
+            if end > provisioned {
+                // Whole chunks, as their owners had them: no later access can fail for lack of memory.
+                let to = end.next_multiple_of(CHUNK_BYTES).min(self.limit());
+                segment.provision(provisioned, to - provisioned)?;
+                provisioned = to;
             }
-            segment.provision(place.offset, bytes.len() as u64)?;
             let written = segment.mapping().write_up(place.offset, bytes);
             written.map_err(|_| self.blocks.damaged("its offset is not that of a page"))?;
             self.memory_bytes += bytes.len() as u64;
@@ -424,8 +444,11 @@ impl<R: Read> ImageReader<R> {
         match kind {
             BlockKind::Memory => match self.contents.first_chunk::<PLACE_BYTES>() {
                 Some(&[a, b, _, _, _, _, _, _, ref offset @ ..]) => {
-                    let offset = u64::from_le_bytes(*offset);
-                    Ok(Some(Place { node: u16::from_le_bytes([a, b]), offset }))
+                    let place =
+                        Place { node: u16::from_le_bytes([a, b]), offset: u64::from_le_bytes(*offset) };
+                    self.check(place)?;
+                    self.last = place;
+                    Ok(Some(place))
                 }
                 None => Err(self.blocks.damaged("it has no place")),
             },
@@ -439,6 +462,24 @@ impl<R: Read> ImageReader<R> {
             }
             _ => Err(self.blocks.damaged("a block of this kind cannot be here")),
         }
+    }
+
+    /// Bytes of a memory node.
+    fn limit(&self) -> u64 {
+        self.header.host_bytes + self.header.device_bytes
+    }
+
+    /// Refuses a block that is not in its memory node, or not after the block before.
+    fn check(&self, place: Place) -> BackupResult<()> {
+        let end = place.offset.checked_add((self.contents.len() - PLACE_BYTES) as u64);
+        if end.is_none_or(|end| end > self.limit()) || place.node >= self.header.nodes {
+            return Err(self.blocks.damaged("it is not in a memory node of the pool"));
+        }
+        let order = |place: Place| (std::cmp::Reverse(place.node), place.offset);
+        if order(place) < order(self.last) {
+            return Err(self.blocks.damaged("memory nodes, or the blocks of one, are not in order"));
+        }
+        Ok(())
     }
 
     fn figures(&self) -> ImageProgress {

@@ -5,7 +5,7 @@
 //! Otherwise the padding cannot be told from the contents.
 
 use super::header::ColumnHeader;
-use crate::codec::TypeName;
+use crate::codec::{KEY_BYTES_MIN, TypeName};
 use crate::inline_bytes::InlineBytes;
 use crate::kind::{Kind, unpad};
 use crate::width::Width;
@@ -35,6 +35,14 @@ impl Refit {
     /// The change of the column `from` to the width `to`; an error if it is ambiguous.
     pub(super) fn new(what: &str, from: &ColumnHeader, to: Width) -> Result<Self, String> {
         let own = own_of(from);
+        // Byte arrays of less than 8 bytes are padded to 8, and byte strings of 8 are not.
+        let may_be_short = own == Own::All && from.bytes == Some(KEY_BYTES_MIN);
+        if may_be_short && matches!(to, Width::UpTo(_)) && what == "key" {
+            return Err(format!(
+                "its keys are byte strings of {KEY_BYTES_MIN} bytes, to which shorter arrays are padded; restore it to \
+                 a B-link tree, or copy it with a program that knows the keys (`farwood::backup::BackupReader`)"
+            ));
+        }
         if own == Own::Unknown && matches!(to, Width::UpTo(_)) && from.bytes.is_some() && what == "key" {
             return Err(format!(
                 "its keys are padded to {} bytes, and their type does not show where the padding begins; restore it to \
@@ -107,8 +115,10 @@ mod tests {
 
     #[test]
     fn byte_strings_are_neither_padded_nor_cut() {
+        let bytes = column::<Vec<u8>>(Some(9));
+        assert_eq!(refit(&bytes, Width::UpTo(4096), &[0; 9]), Ok(vec![0; 9]));
         let bytes = column::<Vec<u8>>(Some(8));
-        assert_eq!(refit(&bytes, Width::UpTo(4096), &[0; 8]), Ok(vec![0; 8]));
+        assert!(refit(&bytes, Width::UpTo(4096), &[0; 8]).is_err_and(|why| why.contains("shorter arrays")));
         assert!(refit(&bytes, Width::Exactly(9), &[0; 8]).is_err());
         assert!(refit(&column::<Vec<u8>>(None), Width::Exactly(8), &[1]).is_err());
     }

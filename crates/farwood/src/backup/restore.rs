@@ -9,19 +9,26 @@ use super::refit::Refit;
 use super::target::{RestoreTarget, RestoredStructure};
 #[cfg(feature = "spatial")]
 use super::target::{entry_of, no_options};
+use crate::entry::IndexEntry;
 use crate::error::{Error, Result};
 use crate::patience::Interrupt;
 use crate::pool::Pool;
+#[cfg(feature = "spatial")]
+use crate::spatial::Spatial;
 use crate::structure::Column;
+use crate::tree::Tree;
 use crate::typed_index::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Entries, rectangles or records between two reports of the progress.
 const PARTS_PER_REPORT: u64 = 4096;
+/// Bytes of the file between two reports.
+const BYTES_PER_REPORT: u64 = 4 << 20;
 
 /// Creates the indexes of a backup in a pool, and loads them: with the options that they had, or in another structure.
 /// The pool may be on another fabric than the pool of the dump. [as a bulk load of each index]
@@ -29,7 +36,8 @@ const PARTS_PER_REPORT: u64 = 4096;
 /// An index of rectangles in a pool over TCP needs its server (`farwood serve`), as any change of it does.
 ///
 /// An error removes the indexes that the call has created, so the pool has either all indexes of the backup or none of
-/// them. If the process is killed, they stay, and the index that was being loaded is empty.
+/// them. Other processes cannot drop an index before the call ends. If the process is killed, the indexes stay, and the
+/// one that was being loaded is empty, or has a part of the entries.
 ///
 /// [`Dump`](super::Dump) has an example.
 #[must_use = "a restore does nothing before `from_reader`"]
@@ -39,6 +47,8 @@ pub struct Restore<'p> {
     renamed: BTreeMap<String, String>,
     structure: Option<RestoredStructure>,
     interrupt: Option<Interrupt>,
+    /// Bytes of the file at the last report.
+    reported: u64,
     progress: Box<dyn FnMut(IndexProgress<'_>) + 'p>,
 }
 
@@ -51,6 +61,7 @@ impl<'p> Restore<'p> {
             renamed: BTreeMap::new(),
             structure: None,
             interrupt: None,
+            reported: 0,
             progress: Box::new(|_| ()),
         }
     }
@@ -94,16 +105,36 @@ impl<'p> Restore<'p> {
     /// [`Error::Backup`]: the backup is damaged, cut off, or of a later version; it lacks an index that was named; an
     /// index exists in the pool already; a key or value does not fit the structure. [`Error::Index`]: the pool is full,
     /// say. The pool then has none of the indexes.
-    pub fn from_reader(mut self, input: impl Read) -> Result<BackupSummary> {
+    pub fn from_reader(self, input: impl Read) -> Result<BackupSummary> {
+        self.from_backup(BackupReader::new(input).map_err(failed)?)
+    }
+
+    /// Restores the indexes of a backup whose header was read, and none of whose indexes.
+    ///
+    /// # Errors
+    /// As [`from_reader`](Self::from_reader).
+    pub fn from_backup<R: Read>(mut self, mut backup: BackupReader<R>) -> Result<BackupSummary> {
         let mut created = Vec::new();
-        let restored = self.restore_all(input, &mut created);
-        if restored.is_err() {
-            for name in created {
-                // The error of the restore says more than one of a pool that was lost meanwhile.
-                let _ = self.pool.drop_index(&name);
+        let restored = self.restore_all(&mut backup, &mut created);
+        restored.map_err(|error| self.remove(created, error))
+    }
+
+    /// Removes the indexes of a failed restore.
+    fn remove(&self, created: Vec<Created>, error: Error) -> Error {
+        let mut left = Vec::new();
+        for Created { name, number, handle } in created {
+            drop(handle);
+            let is_there = |indexes: Vec<IndexEntry>| indexes.iter().any(|index| index.number == number);
+            let there = self.pool.indexes().map(is_there);
+            // Another process may have dropped it, and created another one of that name.
+            if there.unwrap_or(true) && self.pool.drop_index(&name).is_err() {
+                left.push(name);
             }
         }
-        restored
+        if left.is_empty() {
+            return error;
+        }
+        failed(BackupError::NotRemoved { indexes: left, cause: error.to_string() })
     }
 
     /// Restores the indexes of a backup in a file.
@@ -117,8 +148,11 @@ impl<'p> Restore<'p> {
         restored.map_err(|error| error.about_file(path))
     }
 
-    fn restore_all(&mut self, input: impl Read, created: &mut Vec<String>) -> Result<BackupSummary> {
-        let mut backup = BackupReader::new(input).map_err(failed)?;
+    fn restore_all<R: Read>(
+        &mut self,
+        backup: &mut BackupReader<R>,
+        created: &mut Vec<Created>,
+    ) -> Result<BackupSummary> {
         self.check(backup.header())?;
         let mut indexes = Vec::new();
         while let Some(mut index) = backup.next_index().map_err(failed)? {
@@ -158,7 +192,7 @@ impl<'p> Restore<'p> {
         &mut self,
         index: &mut IndexReader<'_, R>,
         name: &str,
-        created: &mut Vec<String>,
+        created: &mut Vec<Created>,
     ) -> Result<u64> {
         let header = index.header().clone();
         match header.types {
@@ -167,17 +201,22 @@ impl<'p> Restore<'p> {
         }
     }
 
-    /// Reports the progress, and ends the call if the program wants it, once for many parts.
+    /// Reports the progress, and ends the call if the program wants it: once for many parts, or many bytes.
     fn report<R: Read>(&mut self, name: &str, index: &IndexReader<'_, R>) -> Result<()> {
         let (entries, bytes) = (index.count(), index.bytes());
-        if !entries.is_multiple_of(PARTS_PER_REPORT) {
+        if !entries.is_multiple_of(PARTS_PER_REPORT) && bytes < self.reported + BYTES_PER_REPORT {
             return Ok(());
         }
-        (self.progress)(IndexProgress { index: name, entries, bytes });
+        self.report_end(name, index);
         match &self.interrupt {
             Some(interrupt) if interrupt() => Err(failed(BackupError::Interrupted)),
             _ => Ok(()),
         }
+    }
+
+    fn report_end<R: Read>(&mut self, name: &str, index: &IndexReader<'_, R>) {
+        self.reported = index.bytes();
+        (self.progress)(IndexProgress { index: name, entries: index.count(), bytes: self.reported });
     }
 
     fn restore_entries<R: Read>(
@@ -185,13 +224,15 @@ impl<'p> Restore<'p> {
         index: &mut IndexReader<'_, R>,
         (header, types): (&IndexHeader, &EntryTypes),
         name: &str,
-        created: &mut Vec<String>,
+        created: &mut Vec<Created>,
     ) -> Result<u64> {
         let target = RestoreTarget::new(self.structure.as_ref(), header, types).map_err(failed)?;
         let columns = [types.keys, types.values].map(|column| Column::of_kind(column.kind()));
         let hashes = [types.keys.type_hash, types.values.type_hash];
         let tree = self.pool.create_tree(name, columns, hashes, &target)?;
-        created.push(name.to_owned());
+        let number = tree.ordered().entry().number;
+        let handle = CreatedHandle::Ordered(Arc::clone(&tree));
+        created.push(Created { name: name.to_owned(), number, handle });
         let restored: Index<Vec<u8>, Vec<u8>> = Index::of(tree);
         let refused = |why| failed(BackupError::Options { name: name.to_owned(), why });
         let keys = Refit::new("key", &types.keys, restored.key_width()).map_err(refused)?;
@@ -214,7 +255,9 @@ impl<'p> Restore<'p> {
             };
             Some(fitted())
         });
-        restored.bulk_load().try_run_encoded(entries)
+        let entries = restored.bulk_load().try_run_encoded(entries)?;
+        self.report_end(name, index);
+        Ok(entries)
     }
 
     #[cfg(feature = "spatial")]
@@ -223,7 +266,7 @@ impl<'p> Restore<'p> {
         index: &mut IndexReader<'_, R>,
         header: &IndexHeader,
         name: &str,
-        created: &mut Vec<String>,
+        created: &mut Vec<Created>,
     ) -> Result<u64> {
         use crate::spatial::RTree;
         use farwood_index::catfish;
@@ -232,12 +275,15 @@ impl<'p> Restore<'p> {
         const FILL: f64 = 0.8;
 
         let described = catfish::describe(&entry_of(header).map_err(failed)?);
-        let mut config = described.map_err(|error| failed(no_options(header, &error)))?;
+        // Another version has other parameters; the header has those that programs depend on.
+        let config = described.or_else(|error| spatial_config(header).ok_or(error));
+        let mut config = config.map_err(|error| failed(no_options(header, &error)))?;
         if config.node.0 >= self.pool.attached().attachment().shape().nodes {
             config.node = farwood_fabric::NodeId(0);
         }
-        let restored = self.pool.create_spatial(name, &RTree::of(config))?;
-        created.push(name.to_owned());
+        let restored = Arc::new(self.pool.create_spatial(name, &RTree::of(config))?);
+        let handle = CreatedHandle::Spatial(Arc::clone(&restored));
+        created.push(Created { name: name.to_owned(), number: restored.number(), handle });
         if restored.ids().is_unique() {
             let mut records = Vec::new();
             while let Some(record) = index.next_record().map_err(failed)? {
@@ -246,6 +292,7 @@ impl<'p> Restore<'p> {
             }
             let count = records.len() as u64;
             restored.bulk_load_records(records, FILL)?;
+            self.report_end(name, index);
             return Ok(count);
         }
         let mut items = Vec::new();
@@ -254,6 +301,7 @@ impl<'p> Restore<'p> {
             self.report(name, index)?;
         }
         restored.bulk_load(&items, FILL)?;
+        self.report_end(name, index);
         Ok(items.len() as u64)
     }
 
@@ -263,10 +311,37 @@ impl<'p> Restore<'p> {
         _: &mut IndexReader<'_, R>,
         _: &IndexHeader,
         name: &str,
-        _: &mut Vec<String>,
+        _: &mut Vec<Created>,
     ) -> Result<u64> {
         Err(Error::Feature { url: self.pool.attached().index_url(name), feature: "spatial".to_owned() })
     }
+}
+
+/// An index that the restore has created, and keeps open until its end.
+struct Created {
+    name: String,
+    number: u64,
+    handle: CreatedHandle,
+}
+
+#[expect(dead_code, reason = "the handles keep the indexes open")]
+enum CreatedHandle {
+    Ordered(Arc<Tree>),
+    #[cfg(feature = "spatial")]
+    Spatial(Arc<Spatial>),
+}
+
+/// The options of a spatial index that its header has in words.
+#[cfg(feature = "spatial")]
+fn spatial_config(header: &IndexHeader) -> Option<farwood_index::catfish::CatfishConfig> {
+    use farwood_index::catfish::{CatfishConfig, CoordinateSystem, IdKind};
+
+    let ids = [IdKind::Repeated, IdKind::Number, IdKind::Text];
+    let ids = ids.into_iter().find(|ids| Some(ids.name()) == header.ids.as_deref())?;
+    let coordinates = CoordinateSystem::ALL.into_iter();
+    let coordinates =
+        coordinates.into_iter().find(|system| system.name() == header.coordinates.as_deref())?;
+    Some(CatfishConfig { ids, coordinates, ..CatfishConfig::default() })
 }
 
 fn failed(source: BackupError) -> Error {

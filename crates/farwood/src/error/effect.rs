@@ -6,6 +6,8 @@
 
 use super::Error;
 use super::operation::{OperationClass, class_of};
+#[cfg(feature = "backup")]
+use crate::backup::BackupError;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
 #[cfg(feature = "etcd")]
@@ -70,6 +72,8 @@ impl Error {
             | Self::Unusable { .. } => Effect::None,
             #[cfg(feature = "geometry")]
             Self::Geometry { .. } => Effect::None,
+            #[cfg(feature = "backup")]
+            Self::Backup { source: BackupError::NotRemoved { .. }, .. } => Effect::Unknown,
             // The indexes of a failed restore are removed.
             #[cfg(feature = "backup")]
             Self::Backup { .. } => Effect::None,

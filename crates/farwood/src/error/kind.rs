@@ -201,7 +201,7 @@ fn of_backup(error: &BackupError) -> ErrorKind {
         BackupError::Interrupted => ErrorKind::Other,
         BackupError::NotABackup | BackupError::OtherContents { .. } => ErrorKind::TypeMismatch,
         BackupError::Version { .. } | BackupError::Layout { .. } => ErrorKind::Unsupported,
-        BackupError::InUse { .. } => ErrorKind::Busy,
+        BackupError::InUse { .. } | BackupError::NotRemoved { .. } => ErrorKind::Busy,
         BackupError::CutOff { .. } | BackupError::Damaged { .. } => ErrorKind::Damaged,
         BackupError::NoSuchIndex { .. } => ErrorKind::NotFound,
         BackupError::IndexExists { .. } => ErrorKind::Exists,

@@ -322,6 +322,12 @@ impl Spatial {
         self.look_up(caller, &CountMatches(query)).await
     }
 
+    /// The number of the index in the directory.
+    #[cfg(feature = "backup")]
+    pub(crate) fn number(&self) -> u64 {
+        self.index.entry().number
+    }
+
     /// All items, as of one moment during the call. Costs and errors as [`search`](Self::search).
     #[cfg(feature = "backup")]
     pub(crate) fn all_items(&self) -> Result<Vec<Item>> {

@@ -180,3 +180,35 @@ fn types_and_systems_are_kept_and_checked() {
     let too_long = texts(&pool).put("k".repeat(4097), []).unwrap_err();
     assert!(matches!(too_long, Error::Unfit { .. }), "{too_long}");
 }
+
+/// An entry that does not fit ends a bulk load, also if it is the first one: the empty key is legal in a radix tree.
+#[test]
+fn a_refused_entry_leaves_a_radix_tree_empty() {
+    let pool = farwood::Pool::anonymous(64 << 20).unwrap();
+    let trees = [
+        pool.create_index::<String, u64>("smart", &farwood::Radix::new()).unwrap(),
+        pool.create_index::<String, u64>("sphinx", &farwood::Hashed::new()).unwrap(),
+    ];
+    for index in trees {
+        for refused in [0, 1, 2] {
+            let keys =
+                (0..3).map(|number| if number == refused { "a\0".to_owned() } else { format!("b{number}") });
+            let error = index.bulk_load().run(keys.map(|key| (key, 1))).unwrap_err();
+            assert!(matches!(error, farwood::Error::Unfit { .. }), "{error}");
+            assert_eq!(index.count().unwrap(), 0, "entry {refused}");
+        }
+        assert_eq!(index.bulk_load().run([("", 1), ("a", 2)]).unwrap(), 2);
+        assert_eq!(index.get("").unwrap(), Some(1));
+    }
+}
+
+/// Each key is the prefix of the next one, so the tree has a level for each.
+#[test]
+fn deep_trees_are_loaded() {
+    let pool = farwood::Pool::anonymous(64 << 20).unwrap();
+    let index = pool.create_index::<String, u64>("deep", &farwood::Radix::new()).unwrap();
+    let keys: Vec<_> = (1..600_usize).map(|length| "a".repeat(length)).collect();
+    assert_eq!(index.bulk_load().run(keys.iter().map(|key| (key.as_str(), key.len() as u64))).unwrap(), 599);
+    assert!(keys.iter().all(|key| index.get(key.as_str()).unwrap() == Some(key.len() as u64)));
+    assert!(index.check().unwrap().problems().is_empty());
+}

@@ -176,6 +176,8 @@ impl Policy for SphinxState {
         }
     }
 
+    const RECORDS_NODES: bool = true;
+
     async fn nodes_changed<F: Fabric>(
         op: Op<'_, F, Sphinx>,
         change: NodeChange,

@@ -10,7 +10,7 @@ from . import _farwood
 from ._ordered import OrderedMap
 from ._spatial import SpatialIndex
 from ._types import Column
-from .errors import Busy, Exists
+from .errors import Busy, Exists, InvalidArgument
 
 #: The longest time in seconds that a process waits for another one that creates the same pool.
 _CREATION_MAX = 30
@@ -39,10 +39,13 @@ def _size(given):
 
 
 def _names(given):
-    """The names of indexes: none, one, or several."""
+    """The names of indexes: one, or several; ``None`` means all, which the extension writes as no names."""
     if given is None:
         return []
-    return [given] if isinstance(given, str) else list(given)
+    names = [given] if isinstance(given, str) else list(given)
+    if not names:
+        raise InvalidArgument("indexes is empty; give names, or None for all indexes")
+    return names
 
 
 def create(url, memory="1 GiB", *, nodes=1, reserve=False):

@@ -143,3 +143,65 @@ fn a_file_is_replaced_only_by_a_complete_backup() {
     let error = Restore::into(&other).from_file(folder.path().join("none")).unwrap_err();
     assert!(error.to_string().contains("none: No such file"), "{error}");
 }
+
+#[test]
+fn a_restore_that_fails_leaves_what_another_process_uses_and_says_so() {
+    let pool = pool();
+    pool.create_index::<u64, u64>("a", &BTree::new()).unwrap().put(1, 2).unwrap();
+    let file = dumped(&pool);
+    let scratch = farwood::testing::ScratchPool::new(64 << 20).unwrap();
+    let (other, user) = (scratch.open().unwrap(), scratch.open().unwrap());
+    // The index appears before it has its entries.
+    let mut used = None;
+    let restore = Restore::into(&other).progress(|_| {
+        used.get_or_insert_with(|| user.open_index::<u64, u64>("a").unwrap());
+    });
+    let error = restore.from_reader(&file[..file.len() - 1]).unwrap_err();
+    assert!(matches!(error, Error::Backup { source: BackupError::NotRemoved { .. }, .. }), "{error}");
+    assert_eq!(error.effect(), farwood::error::Effect::Unknown);
+    assert!(error.to_string().contains("before the end of the backup; incomplete indexes"), "{error}");
+    drop(used);
+    other.drop_index("a").unwrap();
+}
+
+#[test]
+fn indexes_cannot_be_dropped_during_a_dump_or_a_restore() {
+    let scratch = farwood::testing::ScratchPool::new(64 << 20).unwrap();
+    let (pool, other) = (scratch.open().unwrap(), scratch.open().unwrap());
+    for name in ["a", "b"] {
+        pool.create_index::<u64, u64>(name, &Radix::new()).unwrap().put(1, 2).unwrap();
+    }
+    let mut refused = 0;
+    let mut file = Vec::new();
+    let dump = Dump::of(&pool).progress(|_| refused += u32::from(other.drop_index("b").is_err()));
+    dump.to_writer(&mut file).unwrap();
+    assert!(refused > 3, "{refused}");
+    other.drop_index("a").unwrap();
+    other.drop_index("b").unwrap();
+    let mut refused = 0;
+    let restore = Restore::into(&pool).progress(|_| refused += u32::from(other.drop_index("a").is_err()));
+    restore.from_reader(file.as_slice()).unwrap();
+    assert!(refused > 1, "{refused}");
+    assert_eq!(pool.open_index::<u64, u64>("a").unwrap().count().unwrap(), 1);
+}
+
+#[test]
+fn a_file_keeps_its_kind_and_its_permissions() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    let folder = tempfile::tempdir().unwrap();
+    let [path, link] = ["backup", "link"].map(|name| folder.path().join(name));
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    let pool = pool();
+    Dump::of(&pool).to_file(&path).unwrap();
+    assert_eq!(mode(), 0o600, "nobody else reads a new backup");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    symlink(&path, &link).unwrap();
+    Dump::of(&pool).to_file(&link).unwrap();
+    assert_eq!(mode(), 0o640, "a replaced file keeps its permissions");
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    Dump::of(&pool).to_file("/dev/null").unwrap();
+    assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+    assert!(Dump::of(&pool).to_file(folder.path()).is_err());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}

@@ -1,5 +1,6 @@
 //! Bulk loading: writes subtrees from sorted entries, each node of the size that it needs, and links them at the end.
-//! The load keeps the nodes on the right edge of the tree in memory, and the address of each inner node.
+//! The load keeps the nodes on the right edge of the tree in memory, and for Sphinx the address of each inner node, which
+//! its hash table records at the end.
 
 use super::RadixTree;
 use super::damage::damaged_slot;
@@ -30,7 +31,7 @@ const OBJECTS_PER_POST: usize = 64;
 struct BulkWriter<'c, F: Fabric, P: Policy> {
     op: Op<'c, F, RadixTree<P>>,
     objects: Vec<(Remote<[u8]>, Vec<u8>)>,
-    /// The inner nodes that were created.
+    /// The inner nodes that were created, if the system records nodes.
     nodes: Vec<NodeHandle>,
 }
 
@@ -162,7 +163,9 @@ impl<F: Fabric, P: Policy> BulkWriter<'_, F, P> {
         let partial = parent.partial_of(prefix);
         let reverse = Reverse::of_inner(parent.at, parent.header.generation(), partial);
         let image = inner::image(reverse, *header, prefix, self.op.index.number, slots);
-        self.nodes.push(self.op.index.handle_of(*at, &Inner::new(&image[..])));
+        if P::RECORDS_NODES {
+            self.nodes.push(self.op.index.handle_of(*at, &Inner::new(&image[..])));
+        }
         self.write(at.part(0), image).await?;
         Ok(NodeSlot::inner(partial, InnerRef { at: *at, size: header.size() }))
     }
@@ -239,7 +242,7 @@ impl RightEdge {
         let parent = self.open.last().map(|node| ParentPosition { node: node.near, level: node.level });
         let parent = parent.unwrap_or(root);
         let near = op.index.policy.place_node(op.fabric().shape(), parent, PrefixHash::of(prefix));
-        let (depth, level) = (prefix.len(), parent.level + 1);
+        let (depth, level) = (prefix.len(), parent.level.saturating_add(1));
         self.open.push(OpenNode { depth, level, near, children: Vec::new() });
     }
 

@@ -72,6 +72,9 @@ pub trait Policy: Sized {
         Ok((op.client.post(verbs).await?, Self::Lookup::default()))
     }
 
+    /// Whether [`nodes_changed`](Self::nodes_changed) has an effect.
+    const RECORDS_NODES: bool = false;
+
     /// Called after a change of the set of inner nodes. A failure does not undo the change. `lookup` is what was read
     /// before the change. [0 RT; an implementation states its own cost]
     async fn nodes_changed<F: Fabric>(
