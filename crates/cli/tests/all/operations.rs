@@ -1,6 +1,7 @@
 //! The commands of `docs/operations.md`, in their order.
 
 use crate::machine::{Machine, Ran};
+use std::net::TcpListener;
 use std::path::Path;
 
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
@@ -16,9 +17,12 @@ fn the_commands_of_the_operations_page_run() {
     let blocks = blocks(OPERATIONS);
     assert!(blocks.len() > 8, "{blocks:?}");
     let folder = Path::new(env!("CARGO_BIN_EXE_farwood")).parent().unwrap();
+    // The port of the page may be in use.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for block in blocks {
+        let block = block.replace(":7470", &format!(":{port}"));
         let mut shell = std::process::Command::new("sh");
-        shell.args(["-e", "-c", block]).current_dir(machine.path());
+        shell.args(["-e", "-c", &block]).current_dir(machine.path());
         shell.env("FARWOOD_SHM_DIR", machine.path()).env("HOME", machine.path());
         let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
         let ran = Ran::of(shell.env("PATH", path).output().unwrap());

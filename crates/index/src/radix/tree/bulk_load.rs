@@ -1,6 +1,6 @@
 //! Bulk loading: writes subtrees from sorted entries, each node of the size that it needs, and links them at the end.
-//! The load keeps the nodes on the right edge of the tree in memory, and for Sphinx the address of each inner node, which
-//! its hash table records at the end.
+//! The load keeps the nodes on the right edge of the tree in memory, and for Sphinx the address of each inner node,
+//! which its hash table records at the end.
 
 use super::RadixTree;
 use super::damage::damaged_slot;

@@ -301,7 +301,8 @@ impl Log {
         let first = self.rotate()?;
         let failed = |error: io::Error| self.fail("make a checkpoint of", &error);
         let copied = || {
-            let mut draft = checkpoint::Draft::begin(&self.path, mapping.bytes(), [self.salt, first])?;
+            let mut draft =
+                checkpoint::CheckpointDraft::begin(&self.path, mapping.bytes(), [self.salt, first])?;
             draft.copy(mapping, memory)?;
             // The copy may have changes that are not durable yet.
             let last = self.last_appended.load(Ordering::Acquire);

@@ -21,9 +21,11 @@ const VERSION: u64 = 1;
 const HEAD_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
 const END: u64 = u64::MAX;
+const OTHER_SIZE: &str =
+    "it is of a memory node of another size: give the --memory and --device-memory that it was created with";
 
 /// A checkpoint that is being written.
-pub(super) struct Draft<'p> {
+pub(super) struct CheckpointDraft<'p> {
     path: &'p Path,
     temporary: PathBuf,
     out: BufWriter<File>,
@@ -35,7 +37,7 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-impl<'p> Draft<'p> {
+impl<'p> CheckpointDraft<'p> {
     pub(super) fn begin(path: &'p Path, bytes: u64, [salt, first]: [u64; 2]) -> io::Result<Self> {
         let temporary = files::draft_path(path);
         let mut out = BufWriter::with_capacity(1 << 20, files::create(&temporary)?);
@@ -145,8 +147,7 @@ pub(super) fn load(path: &Path, mapping: &Mapping) -> Result<CheckpointHead, NoC
         )));
     }
     if memory_bytes != mapping.bytes() {
-        let why = "it is of a memory node of another size: give the --memory and --device-memory that it was created with";
-        return Err(NoCheckpoint::Unfit(why.to_owned()));
+        return Err(NoCheckpoint::Unfit(OTHER_SIZE.to_owned()));
     }
     let (mut pages, mut at, mut page) = (0, HEAD_BYTES as u64, [0; PAGE_BYTES]);
     loop {

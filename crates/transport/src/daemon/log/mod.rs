@@ -21,11 +21,11 @@
 //! so a record can be applied again.
 //!
 //! A checkpoint is copied while the memory changes. It begins with a new segment: changes before it are in memory when
-//! the copy begins, and changes after it are in the log and are applied to the copy. The copy may also have changes that
-//! are in the log and not yet durable, so the checkpoint takes its name after the log is durable up to the end of the
-//! copy, and it records that position: a log that ends before it is damaged.
+//! the copy begins, and changes after it are in the log and are applied to the copy. The copy may also have changes
+//! that are in the log and not yet durable, so the checkpoint takes its name after the log is durable up to the end of
+//! the copy, and it records that position: a log that ends before it is damaged.
 //!
-//! # Why an unsynced tail and damage are told apart
+//! # How an unsynced tail and damage are distinguished
 //!
 //! A machine failure may keep any of the pages that were not synced. Each record has the number of the last record that
 //! was durable when it was written. If an intact record says that a damaged one before it was durable, the file is

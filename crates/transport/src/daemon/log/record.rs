@@ -109,7 +109,7 @@ impl RecordBuilder {
 
 /// An intact record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record<'b> {
+pub(super) struct LogRecord<'b> {
     pub(super) number: u64,
     pub(super) durable: u64,
     pub(super) bytes: usize,
@@ -117,7 +117,7 @@ pub(super) struct Record<'b> {
     body: &'b [u8],
 }
 
-impl<'b> Record<'b> {
+impl<'b> LogRecord<'b> {
     /// The record at the start of `bytes`; `None`: there is no intact one.
     pub(super) fn first(bytes: &'b [u8], salt: u64) -> Option<Self> {
         let head = bytes.get(..HEAD_BYTES)?;
@@ -175,23 +175,23 @@ mod tests {
     #[test]
     fn a_record_is_read_back() {
         let bytes = record(12, 10);
-        let read = Record::first(&bytes, 5).unwrap();
+        let read = LogRecord::first(&bytes, 5).unwrap();
         assert_eq!((read.number, read.durable, read.bytes), (12, 10, bytes.len()));
         let effects: Vec<_> = read.effects().collect();
         assert_eq!(effects, [(4096, &b"some bytes"[..]), (8, &7_u64.to_le_bytes()[..])]);
-        assert_eq!(Record::first(&bytes, 6), None, "the salt of another log");
+        assert_eq!(LogRecord::first(&bytes, 6), None, "the salt of another log");
     }
 
     #[test]
     fn a_record_with_a_changed_bit_or_without_its_end_is_none() {
         let bytes = record(1, 0);
         for at in 0..bytes.len() {
-            assert_eq!(Record::first(&bytes[..at], 5), None, "{at}");
+            assert_eq!(LogRecord::first(&bytes[..at], 5), None, "{at}");
             let mut damaged = bytes.clone();
             damaged[at] ^= 1 << (at % 8);
-            assert_eq!(Record::first(&damaged, 5), None, "{at}");
+            assert_eq!(LogRecord::first(&damaged, 5), None, "{at}");
         }
-        assert_eq!(Record::first(&[0; 4096], 5), None);
+        assert_eq!(LogRecord::first(&[0; 4096], 5), None);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use super::Durability;
 use super::appender::Log;
-use super::checkpoint::{self, CheckpointHead, Draft, NoCheckpoint};
+use super::checkpoint::{self, CheckpointDraft, CheckpointHead, NoCheckpoint};
 use super::files::{self, SEGMENT_HEAD_BYTES, SegmentFile, SegmentHead};
-use super::record::Record;
+use super::record::LogRecord;
 use crate::error::FileFault;
 use crate::random_number;
 use crate::shm::Mapping;
@@ -55,7 +55,7 @@ pub(in crate::daemon) fn open(
 fn begin(path: &Path, level: Durability, mapping: &Mapping, memory: &File, lock: File) -> io::Result<Log> {
     let salt = random_number();
     let segment = SegmentFile::create(path, SegmentHead { first: 1, salt, boot: files::boot() })?;
-    let mut draft = Draft::begin(path, mapping.bytes(), [salt, 1])?;
+    let mut draft = CheckpointDraft::begin(path, mapping.bytes(), [salt, 1])?;
     draft.copy(mapping, memory)?;
     let bytes = draft.complete(0)?;
     Log::new(level, path.to_owned(), (segment, 0), bytes, lock)
@@ -67,8 +67,8 @@ fn refused(error: NoCheckpoint) -> FileFault {
         NoCheckpoint::Damaged(why) => FileFault::Damaged(why),
         NoCheckpoint::Unfit(why) => FileFault::Unfit(why),
         NoCheckpoint::Other => FileFault::Unfit(
-            "it is no checkpoint of a memory node with a log: it may be the file of one with --durability orderly; give \
-             that level, or another file, and move the indexes with `farwood dump`"
+            "it is no checkpoint of a memory node with a log: it may be the file of one with --durability orderly; \
+             give that level, or another file, and move the indexes with `farwood dump`"
                 .to_owned(),
         ),
     }
@@ -114,7 +114,7 @@ fn replay(
             Err(why) => return Err(damaged(&why)),
         };
         let mut offset = SEGMENT_HEAD_BYTES;
-        while let Some(record) = Record::first(&bytes[offset..], head.salt) {
+        while let Some(record) = LogRecord::first(&bytes[offset..], head.salt) {
             if record.number != replayed.next {
                 break;
             }
@@ -147,7 +147,7 @@ fn replay(
 
 /// Whether a segment has an intact record.
 fn has_records(segment: &[u8], salt: u64) -> bool {
-    (0..segment.len()).step_by(8).any(|at| Record::first(&segment[at..], salt).is_some())
+    (0..segment.len()).step_by(8).any(|at| LogRecord::first(&segment[at..], salt).is_some())
 }
 
 /// The last record that an intact record after a damaged one calls durable.
@@ -155,7 +155,7 @@ fn last_durable(rest: &[u8], salt: u64) -> u64 {
     let mut durable = 0;
     let mut at = 0;
     while at + 8 <= rest.len() {
-        match Record::first(&rest[at..], salt) {
+        match LogRecord::first(&rest[at..], salt) {
             Some(record) => {
                 durable = durable.max(record.durable);
                 at += record.bytes;
