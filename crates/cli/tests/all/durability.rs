@@ -3,7 +3,7 @@
 //! `FARWOOD_KILLS=N cargo test --release -p farwood-cli --test all durability` kills N memory nodes instead of 6.
 
 use crate::machine::Machine;
-use crate::serve::Served;
+use crate::serve::{Served, unused_address};
 use farwood::{BTree, Hashed, Index, Pool, Radix};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +18,15 @@ const KEYS: u64 = 40;
 struct Progress {
     acknowledged: u64,
     attempted: u64,
+}
+
+/// Ends the writers, also if the test fails: the scope waits for them.
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Writes increasing values to the keys of `writer` until the end. An error leaves the last value in doubt.
@@ -58,8 +67,8 @@ fn kill_and_restart(level: &str) {
     let kills = std::env::var("FARWOOD_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(6_u64);
     let machine = Machine::new();
     let options = ["--file", "node", "--durability", level];
-    let mut node = Served::start_at(&machine, "tcp://127.0.0.1:0", &options);
-    let listen = node.url.clone();
+    let listen = unused_address();
+    let mut node = Served::start_at(&machine, &listen, &options);
     let pool = Pool::open(listen.as_str()).unwrap();
     let indexes = [
         pool.create_index::<u64, u64>("tree", &BTree::new()).unwrap(),
@@ -76,6 +85,7 @@ fn kill_and_restart(level: &str) {
                 threads.spawn(move || write(index, writer, progress, ended));
             }
         }
+        let _end = EndOnDrop(&ended);
         for kill in 0..kills {
             thread::sleep(Duration::from_millis(100 + kill * 37 % 200));
             drop(node);
@@ -98,7 +108,6 @@ fn kill_and_restart(level: &str) {
                 }
             }
         }
-        ended.store(true, Ordering::Relaxed);
         node
     });
     for (index, progress) in indexes.iter().zip(&progress) {

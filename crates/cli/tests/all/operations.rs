@@ -1,7 +1,7 @@
 //! The commands of `docs/operations.md`, in their order.
 
 use crate::machine::{Machine, Ran};
-use std::net::TcpListener;
+use crate::serve::unused_address;
 use std::path::Path;
 
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
@@ -18,9 +18,10 @@ fn the_commands_of_the_operations_page_run() {
     assert!(blocks.len() > 8, "{blocks:?}");
     let folder = Path::new(env!("CARGO_BIN_EXE_farwood")).parent().unwrap();
     // The port of the page may be in use.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = unused_address();
+    let address = address.trim_start_matches("tcp://");
     for block in blocks {
-        let block = block.replace(":7470", &format!(":{port}"));
+        let block = block.replace("127.0.0.1:7470", address);
         let mut shell = std::process::Command::new("sh");
         shell.args(["-e", "-c", &block]).current_dir(machine.path());
         shell.env("FARWOOD_SHM_DIR", machine.path()).env("HOME", machine.path());

@@ -3,9 +3,10 @@
 use crate::machine::{Machine, eventually, lines};
 use farwood_testkit::need;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// A running `farwood serve`; killed when dropped.
@@ -13,6 +14,19 @@ pub(crate) struct Served {
     process: Child,
     pub(crate) url: String,
     metrics: Option<String>,
+}
+
+/// An address whose port the system gives to no client. Otherwise a client that reconnects to a memory node that was
+/// killed could connect to itself, and take the port.
+pub(crate) fn unused_address() -> String {
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    let first = 12_000 + (std::process::id() % 10_000) as u16;
+    loop {
+        let port = first + TAKEN.fetch_add(1, Ordering::Relaxed);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return format!("tcp://127.0.0.1:{port}");
+        }
+    }
 }
 
 impl Served {

@@ -530,7 +530,7 @@ impl Connection {
         let (store, registry) = (&shared.store, &shared.registry);
         let in_words = |why| (Code::WrongPool, why);
         let done = match control {
-            Control::Claim => registry.claim(&self.peer, a).map(|()| [0; 4]),
+            Control::Claim => registry.claim(store, &self.peer, a).map(|()| [0; 4]),
             Control::Identify => client_of(words)
                 .and_then(|client| registry.identify(store, &self.peer, client, self.number))
                 .map(|()| [0; 4]),

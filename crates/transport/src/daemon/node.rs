@@ -68,6 +68,9 @@ impl MemoryNode {
         let executor = attach.map(|attach| attach(store.memory())).transpose()?;
         let registry =
             Registry::new(spec.token.clone(), spec.connections_max.min(connections_by_descriptors()));
+        if store.is_restored() {
+            registry.expect_returns();
+        }
         let threads = threads(spec.threads);
         let shared = Arc::new(Shared::new(store, registry, executor, threads, spec));
         let system = |operation| move |error| TcpError::System { operation, error };

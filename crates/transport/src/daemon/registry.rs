@@ -13,8 +13,8 @@ use farwood_fabric::ClientId;
 use farwood_fabric::client_table::CLIENTS_MAX;
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A handle by which other threads can end a connection.
 #[derive(Debug)]
@@ -121,12 +121,17 @@ pub(super) struct Registry {
     entries: Mutex<Entries>,
     tokens: Option<AcceptedTokens>,
     connections_max: usize,
+    /// The time until which clients of before a restart may reconnect.
+    returns_until: OnceLock<Instant>,
 }
+
+/// A client of before a restart reconnects at its next post, within this time.
+const RETURN_MAX: Duration = Duration::from_secs(3);
 
 impl Registry {
     /// No connections yet.
     pub(super) fn new(tokens: Option<AcceptedTokens>, connections_max: usize) -> Self {
-        Self { entries: Mutex::default(), tokens, connections_max }
+        Self { entries: Mutex::default(), tokens, connections_max, returns_until: OnceLock::new() }
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
@@ -264,7 +269,7 @@ impl Registry {
     }
 
     /// Claims a slot for a connection: no other can claim it until that connection is closed.
-    pub(super) fn claim(&self, peer: &Peer, slot: u64) -> Result<(), Refusal> {
+    pub(super) fn claim(&self, store: &Store, peer: &Peer, slot: u64) -> Result<(), Refusal> {
         let slot = u16::try_from(slot).ok().filter(|&slot| usize::from(slot) < CLIENTS_MAX);
         let slot = slot.ok_or_else(|| (Code::OutOfRange, "there is no such slot".to_owned()))?;
         let mut entries = self.entries();
@@ -272,7 +277,7 @@ impl Registry {
             let named = entry.client.is_some_and(|client| client.slot == slot);
             entry.peer.number != peer.number && (named || entry.claim == Some(slot))
         });
-        if taken {
+        if taken || self.awaits_returns() && store.is_slot_live(slot) {
             return Err((Code::SlotTaken, format!("slot {slot} belongs to a live compute node")));
         }
         if let Some(entry) = entries.all.get_mut(&peer.number) {
@@ -281,8 +286,22 @@ impl Registry {
         Ok(())
     }
 
+    /// Waits for the clients that were attached to the memory before this memory node started: until then, a client
+    /// without a connection does not count as crashed.
+    pub(super) fn expect_returns(&self) {
+        let _ = self.returns_until.set(Instant::now() + RETURN_MAX);
+    }
+
+    fn awaits_returns(&self) -> bool {
+        self.returns_until.get().is_some_and(|&until| Instant::now() < until)
+    }
+
     /// Returns the number of connections of `client`, and of those that have claimed its slot.
     pub(super) fn connections_of(&self, client: ClientId) -> u64 {
+        // It may have been attached before the restart, and reconnect soon.
+        if self.awaits_returns() {
+            return 1;
+        }
         let entries = self.entries();
         let of = |entry: &&Entry| entry.client == Some(client) || entry.claim == Some(client.slot);
         entries.all.values().filter(of).count() as u64

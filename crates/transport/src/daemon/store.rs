@@ -161,6 +161,8 @@ pub(super) struct Store {
     immediates: Arc<ImmediateQueue>,
     /// The log of changes; `None`: there is none.
     log: Option<Log>,
+    /// Whether the memory is that of a memory node that ran before.
+    is_restored: bool,
 }
 
 impl Store {
@@ -243,7 +245,8 @@ impl Store {
         if found != bytes {
             return Err(file.refused(FileFault::Unfit(OTHER_SIZE.to_owned())));
         }
-        let store = Self::map(opened, path, host_bytes, device_bytes).map_err(system)?;
+        let mut store = Self::map(opened, path, host_bytes, device_bytes).map_err(system)?;
+        store.is_restored = true;
         store.check_header().map_err(|why| file.refused(FileFault::Unfit(why)))?;
         let was_stopped = store.header_word(STATE) == STOPPED;
         if !was_stopped && !file.accept_unclean {
@@ -276,6 +279,7 @@ impl Store {
             membership: Mutex::new(NO_MEMBERSHIP),
             immediates: Arc::default(),
             log: None,
+            is_restored: false,
         })
     }
 
@@ -291,6 +295,7 @@ impl Store {
         if recovered.is_new {
             return Ok(store);
         }
+        store.is_restored = true;
         store.check_header().map_err(|why| file.refused(FileFault::Unfit(why)))?;
         if file.clear_fences {
             store.clear_fences();
@@ -302,6 +307,11 @@ impl Store {
         store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
         store.set_header_word(STATE, IN_USE);
         Ok(store)
+    }
+
+    /// Whether the memory is that of a memory node that ran before.
+    pub(super) fn is_restored(&self) -> bool {
+        self.is_restored
     }
 
     /// The log of changes.
@@ -511,6 +521,12 @@ impl Store {
             return SlotState::from_word(slot, word).map_or(0, |state| state.client.epoch);
         }
         self.fenced_epoch(slot).map_or(u32::MAX, |epoch| epoch.saturating_add(EPOCHS_AHEAD_MAX))
+    }
+
+    /// Whether a client is attached with that slot, as memory node 0 has recorded it.
+    pub(super) fn is_slot_live(&self, slot: u16) -> bool {
+        let word = self.load(client_table::state_offset(slot));
+        SlotState::from_word(slot, word).is_ok_and(|state| state.live)
     }
 
     /// Removes all fences.
