@@ -7,8 +7,8 @@ use crate::steps::{CheckStep, Output, run};
 /// The help text.
 pub(crate) const HELP: &str = "\
 Runs the long searches for bugs: fuzzing, random and recorded seeds in the simulator, many seeds on the loopback fabric,
-threads and killed processes on shared memory; from 30 minutes on, also every test of an index in its long size. A
-failed seed prints the command that repeats it.
+threads and killed processes on shared memory, killed memory nodes with a log; from 30 minutes on, also every test of an
+index in its long size. A failed seed prints the command that repeats it.
 
 Usage: cargo xtask campaign [--minutes N]
        cargo xtask campaign damage [--trials N]
@@ -81,6 +81,9 @@ fn steps(minutes: u64) -> Vec<CheckStep> {
     );
     let kills = proofs(profile, "kills", &["killed_"]);
     steps.push(kills.with("FARWOOD_KILLS", KILLS * minutes));
+    let nodes =
+        ["--profile", profile, "--package", "farwood-cli", "--test", "all", "--", "durability::a_killed"];
+    steps.push(CheckStep::tests("memory nodes", &nodes).with("FARWOOD_KILLS", KILLS * minutes));
     steps.push(
         proofs(profile, "threads", &["sherman::threads"]).with("FARWOOD_STEPS", THREAD_STEPS * minutes),
     );

@@ -298,6 +298,8 @@ impl Log {
 
     /// Copies the memory into a new checkpoint, and removes the segments before it.
     pub(in crate::daemon) fn checkpoint(&self, mapping: &Mapping, memory: &File) -> io::Result<()> {
+        // The rotation syncs what has arrived since, while no verb executes.
+        self.sync()?;
         let first = self.rotate()?;
         let failed = |error: io::Error| self.fail("make a checkpoint of", &error);
         let copied = || {
