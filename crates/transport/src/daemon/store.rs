@@ -622,22 +622,23 @@ impl Store {
             }
             WireOp::Cas { .. } | WireOp::MaskedCas { .. } | WireOp::Faa(_) => {
                 let offset = self.locate(verb.at, 8)?;
-                let mut recorder = record.begin(self.log.as_ref());
-                if let Some(recorder) = &mut recorder {
-                    recorder.announce(offset, 8);
-                }
-                let old = self.atomic(offset, &verb.op).map_err(refused)?;
+                let Some(log) = &self.log else {
+                    out.push(self.atomic(offset, &verb.op).map_err(refused)?.to_le());
+                    return Ok(());
+                };
+                let Some(recorder) = record.begin(Some(log)) else { unreachable!("there is a log") };
+                // All changes wait for the log, so the word stays as it is.
+                let old = self.mapping.load(offset).map_err(refused)?;
+                let new = verb.op.word_after(old);
+                recorder.answer(old);
                 out.push(old.to_le());
-                if let Some(recorder) = recorder {
-                    recorder.answer(old);
-                    // Other atomics of this word wait for the log.
-                    let new = self.mapping.load(offset).map_err(refused)?;
-                    if new == old {
-                        record.has_seen(self.log.as_ref(), offset, 8);
-                    } else {
-                        recorder.effect(offset, &new.to_ne_bytes());
-                    }
+                if new == old {
+                    record.has_seen(Some(log), offset, 8);
+                    return Ok(());
                 }
+                recorder.announce(offset, 8);
+                self.atomic(offset, &verb.op).map_err(refused)?;
+                recorder.effect(offset, &new.to_ne_bytes());
                 Ok(())
             }
         }

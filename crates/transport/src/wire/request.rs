@@ -38,6 +38,20 @@ pub enum WireOp<'a> {
 }
 
 impl WireOp<'_> {
+    /// The word after the atomic, if it was `old` before.
+    pub fn word_after(&self, old: u64) -> u64 {
+        match *self {
+            Self::Cas { compare, swap } if old == compare => swap,
+            Self::MaskedCas { words: [compare, compare_mask, swap, swap_mask] }
+                if old & compare_mask == compare & compare_mask =>
+            {
+                old & !swap_mask | swap & swap_mask
+            }
+            Self::Faa(add) => old.wrapping_add(add),
+            Self::Cas { .. } | Self::MaskedCas { .. } | Self::Read(_) | Self::Write(..) => old,
+        }
+    }
+
     /// Returns the bytes of the answer in a reply.
     #[inline]
     pub fn answer_bytes(&self) -> usize {

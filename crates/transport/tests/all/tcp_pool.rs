@@ -702,3 +702,26 @@ fn a_memory_node_does_not_use_a_file_of_another_user() {
     }
     std::fs::remove_file(&path).unwrap();
 }
+
+/// Nothing wakes the log after an atomic that changes nothing, so its answer must not wait for a record of its own.
+#[test]
+fn an_atomic_without_an_effect_is_answered_at_every_level() {
+    for durability in ["orderly", "interval=10", "always"] {
+        let folder = tempfile::tempdir().unwrap();
+        let file =
+            NodeFile { durability: durability.parse().unwrap(), ..NodeFile::new(folder.path().join("node")) };
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let node =
+            MemoryNode::start(&NodeSpec { file: Some(file), ..NodeSpec::new(any, HOST_BYTES) }).unwrap();
+        let pool = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
+        let client = pool.client();
+        block_on(write_word(&client, word(0, 128), 5)).unwrap();
+        let begun = std::time::Instant::now();
+        for _ in 0..50 {
+            assert_eq!(block_on(client.post(cas(word(0, 128), 1, 2))), Ok(Swapped::Lost(5)));
+            assert_eq!(block_on(client.post(faa(word(0, 128), 0))), Ok(5));
+            assert_eq!(block_on(read_word(&client, word(0, 128))), Ok(5));
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{durability}: {:?}", begun.elapsed());
+    }
+}

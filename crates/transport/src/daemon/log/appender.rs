@@ -62,6 +62,8 @@ pub(in crate::daemon) struct Recorder<'l> {
     tail: MutexGuard<'l, Tail>,
     /// `None`: the record has ended.
     builder: Option<RecordBuilder>,
+    /// Whether READs may wait for this record.
+    is_announced: bool,
 }
 
 /// The origin of changes of the memory node itself.
@@ -73,6 +75,7 @@ impl Recorder<'_> {
     pub(in crate::daemon) fn announce(&mut self, offset: u64, bytes: u64) {
         if let Some(granules) = &self.log.granules {
             granules.mark(offset, bytes, self.tail.next);
+            self.is_announced = true;
         }
     }
 
@@ -100,7 +103,8 @@ impl Recorder<'_> {
         let Some(builder) = self.builder.take() else { return 0 };
         let (log, number) = (self.log, self.tail.next);
         let durable = log.last_durable.load(Ordering::Relaxed);
-        if !builder.end(&mut self.tail.buffer, (kind, origin), [number, durable, log.salt]) {
+        if !builder.end(&mut self.tail.buffer, (kind, origin), [number, durable, log.salt], self.is_announced)
+        {
             return 0;
         }
         self.tail.next += 1;
@@ -153,7 +157,7 @@ impl Log {
     pub(in crate::daemon) fn begin(&self) -> Recorder<'_> {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let builder = RecordBuilder::begin(&mut tail.buffer);
-        Recorder { log: self, tail, builder: Some(builder) }
+        Recorder { log: self, tail, builder: Some(builder), is_announced: false }
     }
 
     /// Records a change that the memory node makes itself.

@@ -76,14 +76,15 @@ impl RecordBuilder {
         self.answers.push(word);
     }
 
-    /// Completes the record; `false`: it had no effects, and is removed.
+    /// Completes the record; `false`: it had no effects, and is removed, unless it `is_awaited`.
     pub(super) fn end(
         self,
         buffer: &mut Vec<u8>,
         (kind, origin): (RecordKind, Origin),
         [number, durable, salt]: [u64; 3],
+        is_awaited: bool,
     ) -> bool {
-        if self.effects == 0 {
+        if self.effects == 0 && !is_awaited {
             buffer.truncate(self.start);
             return false;
         }
@@ -168,7 +169,7 @@ mod tests {
         builder.effect(&mut buffer, 4096, b"some bytes");
         builder.effect(&mut buffer, 8, &7_u64.to_le_bytes());
         builder.answer(6);
-        assert!(builder.end(&mut buffer, (RecordKind::Frame, ORIGIN), [number, durable, 5]));
+        assert!(builder.end(&mut buffer, (RecordKind::Frame, ORIGIN), [number, durable, 5], false));
         buffer.split_off(8)
     }
 
@@ -199,7 +200,7 @@ mod tests {
         let mut buffer = vec![1; 8];
         let mut builder = RecordBuilder::begin(&mut buffer);
         builder.answer(1);
-        assert!(!builder.end(&mut buffer, (RecordKind::Frame, ORIGIN), [1, 0, 5]));
+        assert!(!builder.end(&mut buffer, (RecordKind::Frame, ORIGIN), [1, 0, 5], false));
         assert_eq!(buffer, [1; 8]);
     }
 }
