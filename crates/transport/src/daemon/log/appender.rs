@@ -103,10 +103,12 @@ impl Recorder<'_> {
         let Some(builder) = self.builder.take() else { return 0 };
         let (log, number) = (self.log, self.tail.next);
         let durable = log.last_durable.load(Ordering::Relaxed);
-        if !builder.end(&mut self.tail.buffer, (kind, origin), [number, durable, log.salt], self.is_announced)
-        {
+        // A READ may wait for a record that was announced, so it exists also if nothing has changed.
+        if builder.is_empty() && !self.is_announced {
+            builder.cancel(&mut self.tail.buffer);
             return 0;
         }
+        builder.end(&mut self.tail.buffer, (kind, origin), [number, durable, log.salt]);
         self.tail.next += 1;
         log.last_appended.store(number, Ordering::Release);
         number

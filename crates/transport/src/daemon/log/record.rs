@@ -76,18 +76,23 @@ impl RecordBuilder {
         self.answers.push(word);
     }
 
-    /// Completes the record; `false`: it had no effects, and is removed, unless it `is_awaited`.
+    /// Whether the record changes nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.effects == 0
+    }
+
+    /// Removes the record.
+    pub(super) fn cancel(self, buffer: &mut Vec<u8>) {
+        buffer.truncate(self.start);
+    }
+
+    /// Completes the record.
     pub(super) fn end(
         self,
         buffer: &mut Vec<u8>,
         (kind, origin): (RecordKind, Origin),
         [number, durable, salt]: [u64; 3],
-        is_awaited: bool,
-    ) -> bool {
-        if self.effects == 0 && !is_awaited {
-            buffer.truncate(self.start);
-            return false;
-        }
+    ) {
         buffer.extend(self.answers.iter().flat_map(|word| word.to_le_bytes()));
         let record = &mut buffer[self.start..];
         let bytes = record.len() as u32;
@@ -104,7 +109,6 @@ impl RecordBuilder {
         record[60..64].copy_from_slice(&(self.answers.len() as u32).to_le_bytes());
         let checksum = xxh3_64_with_seed(record, salt);
         record[CHECKSUM..CHECKSUM + 8].copy_from_slice(&checksum.to_le_bytes());
-        true
     }
 }
 
@@ -169,7 +173,7 @@ mod tests {
         builder.effect(&mut buffer, 4096, b"some bytes");
         builder.effect(&mut buffer, 8, &7_u64.to_le_bytes());
         builder.answer(6);
-        assert!(builder.end(&mut buffer, (RecordKind::Frame, ORIGIN), [number, durable, 5], false));
+        builder.end(&mut buffer, (RecordKind::Frame, ORIGIN), [number, durable, 5]);
         buffer.split_off(8)
     }
 
@@ -196,11 +200,12 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_effects_is_removed() {
+    fn a_cancelled_record_is_removed() {
         let mut buffer = vec![1; 8];
         let mut builder = RecordBuilder::begin(&mut buffer);
         builder.answer(1);
-        assert!(!builder.end(&mut buffer, (RecordKind::Frame, ORIGIN), [1, 0, 5], false));
+        assert!(builder.is_empty());
+        builder.cancel(&mut buffer);
         assert_eq!(buffer, [1; 8]);
     }
 }
