@@ -140,6 +140,14 @@ fn a_damaged_dump_leaves_neither_pool_nor_index() {
 }
 
 #[test]
+fn memory_nodes_are_not_saved_and_no_image_becomes_one() {
+    let machine = Machine::with_pool();
+    machine.ok(&["save", "shm://p", "image"]);
+    machine.refused(2, &["save", "tcp://127.0.0.1:1", "image"], &["save tcp://", "farwood serve --file"]);
+    machine.refused(2, &["restore", "image", "tcp://127.0.0.1:1"], &["restore tcp://", "shm://NAME"]);
+}
+
+#[test]
 fn a_pool_is_saved_and_restored_as_a_whole() {
     let machine = with_indexes();
     let file = "image";

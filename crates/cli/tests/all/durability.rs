@@ -172,6 +172,11 @@ fn a_pool_of_several_memory_nodes_needs_always() {
     machine.ok(&["create", &both]);
     machine.ok(&["put", &both, "1", "2"]);
     assert_eq!(machine.ok(&["get", &both, "1"]).trim(), "2");
+    drop((a, b));
+    // Not at a later start either.
+    let serve = ["serve", "--listen", "tcp://127.0.0.1:0", "--memory", "64MiB", "--file", "c"];
+    let ran = [&serve[..], &["--durability", "interval=1"]].concat();
+    machine.refused(7, &ran, &["give --durability always"]);
 }
 
 /// A stop in order leaves a checkpoint and an empty log, and a changed byte of the checkpoint is an error.

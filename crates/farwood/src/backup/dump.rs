@@ -8,8 +8,8 @@ use super::header::{
 use super::parts::push_entry;
 #[cfg(feature = "spatial")]
 use super::parts::{push_item, push_record};
-use super::progress::{BackupSummary, IndexProgress, IndexSummary};
-use super::whole_file::WholeFile;
+use super::progress::{BackupSummary, IndexProgress, IndexSummary, unless_interrupted};
+use super::whole_file::write_whole;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kind::write_hex;
 use crate::patience::Interrupt;
@@ -24,7 +24,7 @@ use farwood_index::ordered::System;
 use farwood_transport::runtime::block_on;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 /// Writes a backup of a pool: its indexes with their options and contents. Other processes may change the indexes
@@ -115,16 +115,7 @@ impl<'p> Dump<'p> {
     /// # Errors
     /// As [`to_writer`](Self::to_writer), with the path.
     pub fn to_file(self, path: impl AsRef<Path>) -> Result<BackupSummary> {
-        let path = path.as_ref();
-        let written =
-            WholeFile::create(path).map_err(|error| failed(BackupError::Io(error))).and_then(|file| {
-                let mut out = BufWriter::with_capacity(BLOCK_BYTES, file);
-                let summary = self.to_writer(&mut out)?;
-                let file = out.into_inner().map_err(|error| failed(BackupError::Io(error.into_error())))?;
-                file.complete().map_err(|error| failed(BackupError::Io(error)))?;
-                Ok(summary)
-            });
-        written.map_err(|error| error.about_file(path))
+        write_whole(path.as_ref(), "dump", |out| self.to_writer(out))
     }
 
     /// The directory entries of the indexes, in the order of their names.
@@ -250,10 +241,7 @@ impl<W: Write> Contents<'_, W> {
             entries: self.count,
             bytes: self.blocks.written(),
         });
-        match self.interrupt {
-            Some(interrupt) if interrupt() => Err(failed(BackupError::Interrupted)),
-            _ => Ok(()),
-        }
+        unless_interrupted(self.interrupt).map_err(failed)
     }
 
     /// Writes the block if it is complete.

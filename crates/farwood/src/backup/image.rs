@@ -8,7 +8,8 @@
 use super::block::{BLOCK_BYTES, BlockKind, BlockReader, BlockWriter};
 use super::error::{BackupError, BackupResult};
 use super::header::{ImageEnd, ImageHeader, now, of_json, to_json};
-use super::whole_file::WholeFile;
+use super::progress::unless_interrupted;
+use super::whole_file::{read_whole, write_whole};
 use crate::error::{Error, Result};
 use crate::patience::Interrupt;
 use crate::pool::{expect_shm, others};
@@ -19,8 +20,7 @@ use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET, LAYOUT_VERSION};
 use farwood_fabric::{NodeId, PoolShape};
 use farwood_transport::shm::{self, PoolName, Segment, SegmentDir, ShmError, ShmPool};
 use std::fmt;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 
 /// Bytes of a block before those of the memory.
@@ -53,10 +53,7 @@ impl Default for Watch<'_> {
 impl Watch<'_> {
     fn report(&mut self, figures: ImageProgress) -> BackupResult<()> {
         (self.progress)(figures);
-        match &self.interrupt {
-            Some(interrupt) if interrupt() => Err(BackupError::Interrupted),
-            _ => Ok(()),
-        }
+        unless_interrupted(self.interrupt.as_ref())
     }
 }
 
@@ -115,15 +112,7 @@ impl<'p> SavedPool<'p> {
     /// [`Error::Backup`]: a process uses the pool, or the file cannot be written; [`Error::Pool`]: there is no such
     /// pool; [`Error::Served`]: the memory of a pool over TCP is in its memory nodes.
     pub fn to_file(self, path: impl AsRef<Path>) -> Result<ImageProgress> {
-        let path = path.as_ref();
-        let failed = |error| failed("save", BackupError::Io(error));
-        let written = WholeFile::create(path).map_err(failed).and_then(|file| {
-            let mut out = BufWriter::with_capacity(BLOCK_BYTES, file);
-            let saved = self.to_writer(&mut out)?;
-            out.into_inner().map_err(|error| failed(error.into_error()))?.complete().map_err(failed)?;
-            Ok(saved)
-        });
-        written.map_err(|error| error.about_file(path))
+        write_whole(path.as_ref(), "save", |out| self.to_writer(out))
     }
 
     /// Writes the memory to `out`.
@@ -308,10 +297,7 @@ impl<'p> RestoredPool<'p> {
     /// [`Error::Backup`]: the file is damaged, cut off, or has another layout; [`Error::Pool`]: the pool exists, or the
     /// machine has too little memory; [`Error::Served`]. After an error there is no pool.
     pub fn from_file(self, path: impl AsRef<Path>) -> Result<ImageProgress> {
-        let path = path.as_ref();
-        let opened = File::open(path).map_err(|error| failed("restore", BackupError::Io(error)));
-        let restored = opened.and_then(|file| self.from_reader(BufReader::with_capacity(BLOCK_BYTES, file)));
-        restored.map_err(|error| error.about_file(path))
+        read_whole(path.as_ref(), |input| self.from_reader(input))
     }
 
     /// Creates the pool from a stream, which should be buffered.
@@ -320,7 +306,7 @@ impl<'p> RestoredPool<'p> {
     /// As [`from_file`](Self::from_file).
     pub fn from_reader(mut self, input: impl Read) -> Result<ImageProgress> {
         let backup = |source| failed("restore", source);
-        let name = expect_shm(self.url.parse::<Url>()?, "create")?;
+        let name = expect_shm(self.url.parse::<Url>()?, "restore")?;
         let mut image = ImageReader::begin(input).map_err(backup)?;
         let options = self.options(&image.header);
         let spec = options.spec(name).map_err(|source| Error::Pool { operation: "restore", source })?;

@@ -1,4 +1,15 @@
-//! Figures of a dump or a restore.
+//! Figures of a dump or a restore, and the question whether it is to end.
+
+use super::error::{BackupError, BackupResult};
+use crate::patience::Interrupt;
+
+/// Asks the program whether the call is to end.
+pub(super) fn unless_interrupted(interrupt: Option<&Interrupt>) -> BackupResult<()> {
+    match interrupt {
+        Some(interrupt) if interrupt() => Err(BackupError::Interrupted),
+        _ => Ok(()),
+    }
+}
 
 /// The progress of a dump or a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -183,9 +183,7 @@ impl<R: Read> BackupReader<R> {
         let Current { block, at, key, parts: count, .. } = &mut self.current;
         let mut parts = Parts(&block[*at..]);
         let Some(part) = part(&mut parts, key) else {
-            return Err(self
-                .blocks
-                .damaged(&format!("a part of it is no part of a block of kind {found:?}")));
+            return Err(self.blocks.damaged(&format!("its bytes do not have the format of {found:?}")));
         };
         *at = block.len() - parts.0.len();
         *count += 1;

@@ -1,14 +1,14 @@
 //! Creating and loading the indexes of a backup.
 
-use super::block::BLOCK_BYTES;
 use super::error::BackupError;
 use super::header::{BackupHeader, EntryTypes, IndexHeader};
-use super::progress::{BackupSummary, IndexProgress, IndexSummary};
+use super::progress::{BackupSummary, IndexProgress, IndexSummary, unless_interrupted};
 use super::reader::{BackupReader, IndexReader};
 use super::refit::Refit;
 use super::target::{RestoreTarget, RestoredStructure};
 #[cfg(feature = "spatial")]
 use super::target::{entry_of, no_options};
+use super::whole_file::read_whole;
 use crate::entry::IndexEntry;
 use crate::error::{Error, Result};
 use crate::patience::Interrupt;
@@ -20,8 +20,7 @@ use crate::tree::Tree;
 use crate::typed_index::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -142,10 +141,7 @@ impl<'p> Restore<'p> {
     /// # Errors
     /// As [`from_reader`](Self::from_reader), with the path.
     pub fn from_file(self, path: impl AsRef<Path>) -> Result<BackupSummary> {
-        let path = path.as_ref();
-        let opened = File::open(path).map_err(|error| failed(BackupError::Io(error)));
-        let restored = opened.and_then(|file| self.from_reader(BufReader::with_capacity(BLOCK_BYTES, file)));
-        restored.map_err(|error| error.about_file(path))
+        read_whole(path.as_ref(), |input| self.from_reader(input))
     }
 
     fn restore_all<R: Read>(
@@ -208,10 +204,7 @@ impl<'p> Restore<'p> {
             return Ok(());
         }
         self.report_end(name, index);
-        match &self.interrupt {
-            Some(interrupt) if interrupt() => Err(failed(BackupError::Interrupted)),
-            _ => Ok(()),
-        }
+        unless_interrupted(self.interrupt.as_ref()).map_err(failed)
     }
 
     fn report_end<R: Read>(&mut self, name: &str, index: &IndexReader<'_, R>) {
@@ -338,9 +331,8 @@ fn spatial_config(header: &IndexHeader) -> Option<farwood_index::catfish::Catfis
 
     let ids = [IdKind::Repeated, IdKind::Number, IdKind::Text];
     let ids = ids.into_iter().find(|ids| Some(ids.name()) == header.ids.as_deref())?;
-    let coordinates = CoordinateSystem::ALL.into_iter();
-    let coordinates =
-        coordinates.into_iter().find(|system| system.name() == header.coordinates.as_deref())?;
+    let mut systems = CoordinateSystem::ALL.into_iter();
+    let coordinates = systems.find(|system| system.name() == header.coordinates.as_deref())?;
     Some(CatfishConfig { ids, coordinates, ..CatfishConfig::default() })
 }
 

@@ -1,8 +1,11 @@
-//! A file that replaces another one when it is complete.
+//! Files of backups: one that is written replaces another one when it is complete.
 
+use super::block::BLOCK_BYTES;
+use super::error::BackupError;
+use crate::error::{Error, Result};
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,6 +77,30 @@ impl WholeFile {
         self.names = None;
         folder?.sync_all()
     }
+}
+
+/// Writes a whole file by `write`; the errors name it.
+pub(super) fn write_whole<T>(
+    path: &Path,
+    operation: &'static str,
+    write: impl FnOnce(&mut BufWriter<WholeFile>) -> Result<T>,
+) -> Result<T> {
+    let failed = |error| Error::Backup { operation, path: None, source: BackupError::Io(error) };
+    let written = WholeFile::create(path).map_err(failed).and_then(|file| {
+        let mut out = BufWriter::with_capacity(BLOCK_BYTES, file);
+        let result = write(&mut out)?;
+        out.into_inner().map_err(|error| failed(error.into_error()))?.complete().map_err(failed)?;
+        Ok(result)
+    });
+    written.map_err(|error| error.about_file(path))
+}
+
+/// Reads a file by `read`; the errors name it.
+pub(super) fn read_whole<T>(path: &Path, read: impl FnOnce(BufReader<File>) -> Result<T>) -> Result<T> {
+    let failed = |error| Error::Backup { operation: "restore", path: None, source: BackupError::Io(error) };
+    let opened = File::open(path).map_err(failed);
+    let done = opened.and_then(|file| read(BufReader::with_capacity(BLOCK_BYTES, file)));
+    done.map_err(|error| error.about_file(path))
 }
 
 impl Write for WholeFile {

@@ -59,6 +59,10 @@ fn of_served(operation: &str) -> &'static str {
         "create" => {
             "start each memory node (`MemoryNode::start`); `Pool::open` makes new memory nodes a pool"
         }
+        "save" => "memory nodes keep their memory in files (`NodeFile`); `backup::Dump` copies the indexes",
+        "restore" => {
+            "an image becomes a pool in shared memory; `backup::Dump` and `Restore` move its indexes to memory nodes"
+        }
         _ => "stop each memory node (`MemoryNode::stop`); `Pool::drop_index` removes an index",
     }
 }

@@ -140,6 +140,13 @@ fn remedy_of_served(operation: &str) -> &'static str {
             "start each of them with `farwood serve`; creating the first index (`farwood create` with the URL of an \
              index) makes them a pool"
         }
+        "save" => {
+            "they keep their memory with `farwood serve --file`; `farwood dump` with this URL copies the indexes"
+        }
+        "restore" => {
+            "the image of a pool becomes a pool in shared memory (shm://NAME), from which `farwood dump` and `farwood \
+             restore` move the indexes to memory nodes"
+        }
         _ => {
             "stop each of them with SIGTERM, and remove the file of its --file; `farwood drop` with the URL of an \
              index removes an index"

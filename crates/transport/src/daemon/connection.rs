@@ -321,7 +321,10 @@ impl Connection {
 
     /// Sends the queued bytes, except answers that wait for the log. True: some bytes wait for the stream or the log.
     fn flush(&mut self, shared: &Shared) -> Result<bool, CloseReason> {
-        let end = self.sendable_bytes(shared.store.log());
+        let log = shared.store.log();
+        // If the log has failed, the memory node ends.
+        log.map_or(Ok(()), Log::before_answers).map_err(|_| CloseReason::PeerClosed)?;
+        let end = self.sendable_bytes(log);
         while self.sent < end {
             match self.cipher.write(self.peer.stream(), &self.out.as_bytes()[self.sent..end]) {
                 Ok(0) => return Err(CloseReason::PeerClosed),
@@ -389,10 +392,6 @@ impl Connection {
             }
         }
         write_fence.flush();
-        if let Some(log) = shared.store.log() {
-            // The log has failed: the memory node ends.
-            log.before_answers().map_err(|_| CloseReason::PeerClosed)?;
-        }
         if done.requests > 0 {
             self.requests += done.requests;
             self.counters(shared).done(done);

@@ -68,7 +68,7 @@ impl MemoryNode {
         let executor = attach.map(|attach| attach(store.memory())).transpose()?;
         let registry =
             Registry::new(spec.token.clone(), spec.connections_max.min(connections_by_descriptors()));
-        if store.is_restored() {
+        if store.has_returning_clients() {
             registry.expect_returns();
         }
         let threads = threads(spec.threads);

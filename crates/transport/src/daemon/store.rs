@@ -38,7 +38,7 @@ use farwood_fabric::client_table::{self, CLIENTS_MAX, SlotState};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ClientId, LINE_BYTES, LINE_WORDS, Memory, NodeId, PoolShape, Remote};
 use rustix::fs::MemfdFlags;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -122,6 +122,17 @@ impl NodeFile {
         }
     }
 
+    /// Refuses a file of another user, who could have written anything into it.
+    fn check_owner(&self, metadata: &Metadata) -> Result<(), TcpError> {
+        if is_trusted(metadata) {
+            return Ok(());
+        }
+        let (owner, user) = (metadata.uid(), effective_user());
+        let why =
+            format!("it belongs to user {owner}, and this process is of user {user}; name another file");
+        Err(self.refused(FileFault::System(io::Error::new(io::ErrorKind::PermissionDenied, why))))
+    }
+
     fn refused(&self, fault: FileFault) -> TcpError {
         TcpError::File { path: self.path.clone(), fault }
     }
@@ -161,8 +172,8 @@ pub(super) struct Store {
     immediates: Arc<ImmediateQueue>,
     /// The log of changes; `None`: there is none.
     log: Option<Log>,
-    /// Whether the memory is that of a memory node that ran before.
-    is_restored: bool,
+    /// Whether clients that were attached to an earlier memory node may continue on its memory.
+    has_returning_clients: bool,
 }
 
 impl Store {
@@ -223,12 +234,7 @@ impl Store {
         if !metadata.is_file() {
             return Err(file.refused(FileFault::Unfit("it is not a regular file; name another".to_owned())));
         }
-        if !is_trusted(&metadata) {
-            let (owner, user) = (metadata.uid(), effective_user());
-            let why =
-                format!("it belongs to user {owner}, and this process is of user {user}; name another file");
-            return Err(system(io::Error::new(io::ErrorKind::PermissionDenied, why)));
-        }
+        file.check_owner(&metadata)?;
         let (bytes, found, path) =
             (bytes_of(host_bytes, device_bytes), metadata.len(), Some(file.path.clone()));
         if found == 0 {
@@ -246,7 +252,6 @@ impl Store {
             return Err(file.refused(FileFault::Unfit(OTHER_SIZE.to_owned())));
         }
         let mut store = Self::map(opened, path, host_bytes, device_bytes).map_err(system)?;
-        store.is_restored = true;
         store.check_header().map_err(|why| file.refused(FileFault::Unfit(why)))?;
         let was_stopped = store.header_word(STATE) == STOPPED;
         if !was_stopped && !file.accept_unclean {
@@ -256,7 +261,8 @@ impl Store {
             store.clear_fences();
         }
         // Revoked clients must not return without their fences.
-        if !was_stopped || file.clear_fences {
+        store.has_returning_clients = was_stopped && !file.clear_fences;
+        if !store.has_returning_clients {
             store.set_header_word(INCARNATION, random_number());
         }
         store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
@@ -279,7 +285,7 @@ impl Store {
             membership: Mutex::new(NO_MEMBERSHIP),
             immediates: Arc::default(),
             log: None,
-            is_restored: false,
+            has_returning_clients: false,
         })
     }
 
@@ -287,6 +293,9 @@ impl Store {
     fn with_log(file: &NodeFile, host_bytes: u64, device_bytes: u64) -> Result<Self, TcpError> {
         let mut store = Self::anonymous(host_bytes, device_bytes)
             .map_err(|error| TcpError::Memory { bytes: host_bytes + device_bytes, error })?;
+        if let Ok(metadata) = fs::metadata(&file.path) {
+            file.check_owner(&metadata)?;
+        }
         let opened = log::open(&file.path, file.durability, &store.mapping, &store.file);
         let recovered = opened.map_err(|fault| file.refused(fault))?;
         store.path = Some(file.path.clone());
@@ -295,23 +304,33 @@ impl Store {
         if recovered.is_new {
             return Ok(store);
         }
-        store.is_restored = true;
         store.check_header().map_err(|why| file.refused(FileFault::Unfit(why)))?;
         if file.clear_fences {
             store.clear_fences();
         }
         // Clients that have seen changes that are missing now must not return.
-        if recovered.may_miss && !was_stopped || file.clear_fences {
+        store.has_returning_clients = (was_stopped || !recovered.may_miss) && !file.clear_fences;
+        if !store.has_returning_clients {
             store.set_header_word(INCARNATION, random_number());
         }
         store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
+        if store.membership().nodes > 1 && !store.permits_several_nodes() {
+            return Err(file.refused(FileFault::Unfit(NO_CUTS.to_owned())));
+        }
         store.set_header_word(STATE, IN_USE);
+        // The word must be durable before any answer, so that a restart after a machine failure sees "in use".
+        store.log().map_or(Ok(()), Log::sync).map_err(|error| file.refused(FileFault::System(error)))?;
         Ok(store)
     }
 
-    /// Whether the memory is that of a memory node that ran before.
-    pub(super) fn is_restored(&self) -> bool {
-        self.is_restored
+    /// Whether a pool may have other memory nodes: they may refer to changes that this one has lost.
+    fn permits_several_nodes(&self) -> bool {
+        !matches!(self.log().map(Log::level), Some(Durability::Interval(_)))
+    }
+
+    /// Whether clients that were attached to an earlier memory node may continue on its memory.
+    pub(super) fn has_returning_clients(&self) -> bool {
+        self.has_returning_clients
     }
 
     /// The log of changes.
@@ -469,7 +488,7 @@ impl Store {
         if let Some(why) = shape.refuse() {
             return Err(why);
         }
-        if nodes > 1 && matches!(self.log.as_ref().map(Log::level), Some(Durability::Interval(_))) {
+        if nodes > 1 && !self.permits_several_nodes() {
             return Err(NO_CUTS.to_owned());
         }
         for (offset, word) in PoolShape::first_words() {

@@ -110,6 +110,8 @@ impl Worker {
                 match event.token() {
                     WAKER => {
                         self.adopt_streams(&mut ready);
+                        self.held.sort_unstable();
+                        self.held.dedup();
                         ready.append(&mut self.held);
                     }
                     LISTENER => self.accept(),
@@ -154,7 +156,7 @@ impl Worker {
         if requests > 0 {
             self.counters().took(requests, start.elapsed());
         }
-        if is_held && !self.held.contains(&key) {
+        if is_held {
             self.held.push(key);
         }
         match outcome {

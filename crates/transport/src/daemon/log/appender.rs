@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// Fewest bytes of a log before a checkpoint.
 const CHECKPOINT_BYTES_LEAST: u64 = 64 << 20;
 
+/// The longest time between two checks whether a checkpoint is due.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
 /// Records that are not in the file yet.
 #[derive(Debug)]
 struct Tail {
@@ -94,7 +97,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Completes the record; returns its number, or 0 if it has no effects.
+    /// Completes the record; returns its number, or 0 if it has no effects and no READ can wait for it.
     pub(in crate::daemon) fn end(mut self, origin: Origin) -> u64 {
         self.end_as(RecordKind::Frame, origin)
     }
@@ -215,6 +218,10 @@ impl Log {
     }
 
     fn write_to(&self, written: &mut Written) -> io::Result<()> {
+        // A record after one that was written in part would be lost at the restart.
+        if let Some(error) = self.failure() {
+            return Err(error);
+        }
         let mut buffer = std::mem::take(&mut written.spare);
         let last = {
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
@@ -232,7 +239,7 @@ impl Log {
     }
 
     /// Writes and syncs all records.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    pub(in crate::daemon) fn sync(&self) -> io::Result<()> {
         let (last, handle) = {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
             self.write_to(&mut written)?;
@@ -246,7 +253,7 @@ impl Log {
     }
 
     /// After a failed write or sync, the contents of the file are unknown: the memory node ends.
-    fn fail(&self, operation: &str, error: &io::Error) -> io::Error {
+    pub(super) fn fail(&self, operation: &str, error: &io::Error) -> io::Error {
         let path = files::segment_path(&self.path, 0);
         let why = format!("cannot {operation} the log {}: {error}", path.with_extension("*").display());
         let _ = self.failed.set(why.clone());
@@ -285,8 +292,8 @@ impl Log {
 
     fn wait(&self, synced: Instant) {
         let limit = match self.level {
-            Durability::Interval(interval) => interval.saturating_sub(synced.elapsed()),
-            Durability::Always | Durability::Orderly => Duration::from_secs(1),
+            Durability::Interval(interval) => interval.saturating_sub(synced.elapsed()).min(PAUSE_MAX),
+            Durability::Always | Durability::Orderly => PAUSE_MAX,
         };
         let (is_wanted, wanted) = &self.work;
         let mut guard = is_wanted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -330,8 +337,8 @@ impl Log {
     /// Begins a new segment; returns the number of its first record.
     fn rotate(&self) -> io::Result<u64> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let (first, mut tail) = (tail.next, tail);
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = tail.next;
         let failed = |error: io::Error| self.fail("write", &error);
         written.segment.append(&tail.buffer).map_err(failed)?;
         tail.buffer.clear();

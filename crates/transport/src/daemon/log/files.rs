@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! segment:  + 0  8  "FARLOG\0\0"     + 8   8  version, 1        + 16  8  number of the first record
-//!           + 24 8  salt             + 32  8  hash of the machine's boot    + 40  16  zero
+//!           + 24 8  salt             + 32  8  hash of the machine's boot    + 40  8   1: interval, 2: always
+//!           + 48 8  zero
 //!           + 56 8  checksum: XXH3-64 of the bytes before       then records
 //! ```
 
@@ -99,12 +100,21 @@ pub(super) struct SegmentHead {
     pub(super) first: u64,
     pub(super) salt: u64,
     pub(super) boot: u64,
+    /// Whether every answered change is durable.
+    pub(super) is_always: bool,
 }
 
 impl SegmentHead {
     fn encode(self) -> [u8; SEGMENT_HEAD_BYTES] {
         let mut bytes = [0; SEGMENT_HEAD_BYTES];
-        for (at, word) in [(0, MAGIC), (8, VERSION), (16, self.first), (24, self.salt), (32, self.boot)] {
+        for (at, word) in [
+            (0, MAGIC),
+            (8, VERSION),
+            (16, self.first),
+            (24, self.salt),
+            (32, self.boot),
+            (40, 1 + u64::from(self.is_always)),
+        ] {
             bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
         }
         let checksum = xxh3_64(&bytes[..CHECKSUM]);
@@ -119,7 +129,12 @@ impl SegmentHead {
             return Err("its head is damaged".to_owned());
         }
         match u64_at(head, 8) {
-            VERSION => Ok(Self { first: u64_at(head, 16), salt: u64_at(head, 24), boot: u64_at(head, 32) }),
+            VERSION => Ok(Self {
+                first: u64_at(head, 16),
+                salt: u64_at(head, 24),
+                boot: u64_at(head, 32),
+                is_always: u64_at(head, 40) == 2,
+            }),
             other => Err(format!("it has version {other}, and this program reads {VERSION}")),
         }
     }

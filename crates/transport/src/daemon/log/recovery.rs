@@ -18,7 +18,7 @@ pub(in crate::daemon) struct Recovered {
     pub(in crate::daemon) log: Log,
     /// The memory is fresh: there were no files.
     pub(in crate::daemon) is_new: bool,
-    /// Whether answered changes may be missing: the machine has failed, and the level permits it.
+    /// Whether answered changes may be missing: the machine has failed, and the level at that time permits it.
     pub(in crate::daemon) may_miss: bool,
 }
 
@@ -35,7 +35,8 @@ pub(in crate::daemon) fn open(
     let Some(lock) = files::lock(path).map_err(FileFault::System)? else { return Err(FileFault::InUse) };
     let segments = files::segments(path).map_err(FileFault::System)?;
     if !path.exists() {
-        if !segments.is_empty() {
+        // The first start may have been interrupted between its segment and its checkpoint.
+        if !segments.is_empty() && !is_unused(path, &segments).map_err(FileFault::System)? {
             let why = "the checkpoint is missing, and there are segments of its log beside it";
             return Err(FileFault::Damaged(why.to_owned()));
         }
@@ -44,17 +45,29 @@ pub(in crate::daemon) fn open(
     }
     let head = checkpoint::load(path, mapping).map_err(refused)?;
     let replayed = replay(path, &segments, &head, mapping)?;
-    let segment = SegmentHead { first: replayed.next, salt: head.salt, boot: files::boot() };
+    let segment = head_of(replayed.next, head.salt, level);
     let segment = SegmentFile::create(path, segment).map_err(FileFault::System)?;
     let log = Log::new(level, path.to_owned(), (segment, replayed.bytes), head.bytes, lock);
-    let may_miss = level != Durability::Always && replayed.boot != files::boot();
+    let may_miss = !replayed.is_always && replayed.boot != files::boot();
     Ok(Recovered { log: log.map_err(FileFault::System)?, is_new: false, may_miss })
+}
+
+fn head_of(first: u64, salt: u64, level: Durability) -> SegmentHead {
+    SegmentHead { first, salt, boot: files::boot(), is_always: level == Durability::Always }
+}
+
+/// Whether the segments are one without records.
+fn is_unused(path: &Path, segments: &[u64]) -> io::Result<bool> {
+    let &[only] = segments else { return Ok(false) };
+    let bytes = fs::read(files::segment_path(path, only))?;
+    let salt = SegmentHead::decode(&bytes).map_or(0, |head| head.salt);
+    Ok(!has_records(&bytes, salt))
 }
 
 /// Creates the files of fresh memory.
 fn begin(path: &Path, level: Durability, mapping: &Mapping, memory: &File, lock: File) -> io::Result<Log> {
     let salt = random_number();
-    let segment = SegmentFile::create(path, SegmentHead { first: 1, salt, boot: files::boot() })?;
+    let segment = SegmentFile::create(path, head_of(1, salt, level))?;
     let mut draft = CheckpointDraft::begin(path, mapping.bytes(), [salt, 1])?;
     draft.copy(mapping, memory)?;
     let bytes = draft.complete(0)?;
@@ -80,8 +93,9 @@ struct Replayed {
     next: u64,
     /// Bytes of the applied segments.
     bytes: u64,
-    /// The boot of the machine that wrote the last segment.
+    /// The boot of the machine that wrote the last segment, and whether its level was `always`.
     boot: u64,
+    is_always: bool,
 }
 
 /// Applies the records of the segments from the one of the checkpoint on.
@@ -91,7 +105,12 @@ fn replay(
     head: &CheckpointHead,
     mapping: &Mapping,
 ) -> Result<Replayed, FileFault> {
-    let mut replayed = Replayed { next: head.first, bytes: 0, boot: 0 };
+    let mut replayed = Replayed { next: head.first, bytes: 0, boot: 0, is_always: false };
+    // A checkpoint takes its name after its segment exists.
+    if !segments.contains(&head.first) {
+        let missing = files::segment_path(path, head.first);
+        return Err(FileFault::Damaged(format!("the segment {} of its log is missing", missing.display())));
+    }
     // The last record that some intact record, or the checkpoint, calls durable.
     let mut durable = head.last;
     for (at, &first) in segments.iter().enumerate().filter(|(_, first)| **first >= head.first) {
@@ -105,11 +124,9 @@ fn replay(
         let is_last = at + 1 == segments.len();
         let segment = match SegmentHead::decode(&bytes) {
             Ok(segment) if (segment.first, segment.salt) == (first, head.salt) => segment,
-            // The machine failed before the head of the last segment was durable. Records follow a durable head only.
-            Err(_) if is_last && durable < first && !has_records(&bytes, head.salt) => {
-                fs::remove_file(&file).map_err(FileFault::System)?;
-                break;
-            }
+            // The machine failed before the head of the last segment was durable. Records follow a durable head only,
+            // and the restart creates the segment again.
+            Err(_) if is_last && durable < first && !has_records(&bytes, head.salt) => break,
             Ok(_) => return Err(damaged("it belongs to another log")),
             Err(why) => return Err(damaged(&why)),
         };
@@ -135,7 +152,7 @@ fn replay(
             return Err(damaged(&why));
         }
         replayed.bytes += offset as u64;
-        replayed.boot = segment.boot;
+        (replayed.boot, replayed.is_always) = (segment.boot, segment.is_always);
     }
     if durable >= replayed.next {
         let why =

@@ -9,6 +9,7 @@ use rustix::fs::MemfdFlags;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const BYTES: u64 = 64 << 10;
 const ORIGIN: Origin = Origin { client: None, connection: 1, tag: 2 };
@@ -296,9 +297,40 @@ fn damaged_checkpoints_and_missing_segments_are_refused() {
     fs::remove_file(&other).unwrap();
     let error = Fresh::new().open(&other, Durability::Always).unwrap_err();
     assert!(error.to_string().contains("the checkpoint is missing"), "{error}");
+    // The segment is missing.
+    let other = copy(&path, &folder.path().join("other"), Path::new(""), &[]);
+    fs::remove_file(files::segment_path(&other, 1)).unwrap();
+    let error = Fresh::new().open(&other, Durability::Always).unwrap_err();
+    assert!(error.to_string().contains("node.log.0000000000000001 of its log is missing"), "{error}");
     // Two memory nodes.
     let _first = Fresh::new().open(&path, Durability::Always).unwrap();
     assert!(matches!(Fresh::new().open(&path, Durability::Always), Err(FileFault::InUse)));
+}
+
+/// A first start that was interrupted before its checkpoint had its name does not block the next one.
+#[test]
+fn an_interrupted_first_start_is_repeated() {
+    let folder = folder();
+    let path = folder.path().join("node");
+    drop(Fresh::new().open(&path, Durability::Always).unwrap());
+    let segment = files::segment_path(&path, 1);
+    for bytes in [0, 20, files::SEGMENT_HEAD_BYTES as u64] {
+        fs::remove_file(&path).unwrap();
+        File::options().write(true).open(&segment).unwrap().set_len(bytes).unwrap();
+        drop(Fresh::new().open(&path, Durability::Always).unwrap());
+    }
+}
+
+/// Nothing is written after a write that failed: its records would be lost at the restart.
+#[test]
+fn a_log_that_has_failed_writes_nothing_more() {
+    let folder = folder();
+    let (memory, mut random) = (Fresh::new(), 4);
+    let log = memory.open(&folder.path().join("node"), Durability::Interval(Duration::from_secs(9))).unwrap();
+    memory.change(&log, &mut random);
+    log.fail("write", &std::io::Error::other("a test"));
+    assert!(log.before_answers().is_err() && log.sync().is_err());
+    assert!(!log.is_safe(log.last()), "no answer leaves");
 }
 
 #[test]
