@@ -95,6 +95,8 @@ _REMEDIES = {
     "SearchMode::Reads": "farwood search",
     "Index::with_timeout": "KeyboardInterrupt",
     "doctor::examine": "farwood doctor",
+    "backup::Dump": "pool.dump",
+    "Restore": "pool.restore",
 }
 
 
