@@ -158,25 +158,28 @@ fn options_that_contradict_the_level_are_refused() {
 }
 
 #[test]
-fn a_pool_of_several_memory_nodes_needs_always() {
+fn memory_nodes_of_a_pool_have_the_same_level() {
     let machine = Machine::new();
     let start = |file: &str, level: &str| {
         Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", file, "--durability", level])
     };
-    let [a, b] = ["a", "b"].map(|file| start(file, "interval=1"));
-    let both = format!("{},{}/i", a.url, b.url.trim_start_matches("tcp://"));
-    let ran = machine.run(&["create", &both]);
-    assert!(ran.code != 0 && ran.err.contains("give --durability always"), "{ran:?}");
-    let [a, b] = ["c", "d"].map(|file| start(file, "always"));
-    let both = format!("{},{}/i", a.url, b.url.trim_start_matches("tcp://"));
-    machine.ok(&["create", &both]);
-    machine.ok(&["put", &both, "1", "2"]);
-    assert_eq!(machine.ok(&["get", &both, "1"]).trim(), "2");
-    drop((a, b));
-    // Not at a later start either.
-    let serve = ["serve", "--listen", "tcp://127.0.0.1:0", "--memory", "64MiB", "--file", "c"];
-    let ran = [&serve[..], &["--durability", "interval=1"]].concat();
-    machine.refused(7, &ran, &["give --durability always"]);
+    let url = |a: &Served, b: &Served| format!("{},{}/i", a.url, b.url.trim_start_matches("tcp://"));
+    let mixed = [start("a", "interval=1"), start("b", "always")];
+    let ran = machine.run(&["create", &url(&mixed[0], &mixed[1])]);
+    assert!(ran.code == 7 && ran.err.contains("with the same level"), "{ran:?}");
+    for level in ["interval=1", "always"] {
+        let name = |number: &str| format!("{level}-{number}");
+        let [a, b] = ["0", "1"].map(|number| start(&name(number), level));
+        let both = url(&a, &b);
+        machine.ok(&["create", &both]);
+        machine.ok(&["put", &both, "1", "2"]);
+        // A kill and a restart of one; the other goes on.
+        let listen = b.url.clone();
+        drop(b);
+        let options = ["--file", &name("1"), "--durability", level];
+        let _b = Served::start_at(&machine, &listen, &options);
+        assert_eq!(machine.ok(&["get", &both, "1"]).trim(), "2");
+    }
 }
 
 /// A stop in order leaves a checkpoint and an empty log, and a changed byte of the checkpoint is an error.

@@ -97,9 +97,19 @@ pub(crate) fn control(
     control: Control,
     words: [u64; 4],
 ) -> Result<[u64; 4], ConnectError> {
+    control_within(stream, control, words, ANSWER_MAX)
+}
+
+/// As [`control`], with another limit.
+pub(crate) fn control_within(
+    stream: &mut Stream,
+    control: Control,
+    words: [u64; 4],
+    limit: Duration,
+) -> Result<[u64; 4], ConnectError> {
     let mut bytes = Vec::new();
     put_words(&mut bytes, FrameKind::Control, control as u8, 0, words);
-    let answer = exchange(stream, &bytes, Instant::now() + ANSWER_MAX)?;
+    let answer = exchange(stream, &bytes, Instant::now() + limit)?;
     let frame = whole(&answer);
     match Code::from_byte(frame.code) {
         Some(code) => Err(ConnectError::Refused(code, frame.text())),

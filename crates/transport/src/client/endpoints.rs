@@ -5,6 +5,7 @@ use super::address::PoolAddress;
 use super::credentials::Credentials;
 use super::dial::{AcceptedConnection, dial};
 use super::error::ConnectError;
+use super::known_cut::KnownCut;
 use crate::fork::OwnDescriptor;
 use crate::stream::Stream;
 use crate::wire::{Code, Hello};
@@ -33,6 +34,7 @@ pub struct Endpoints {
     /// An idle connection that stays open as long as the compute node is attached: while memory node 0 has this
     /// connection, the compute node counts as alive even if no thread posts.
     presence: Mutex<Option<Stream>>,
+    pub(crate) cut: KnownCut,
 }
 
 impl Endpoints {
@@ -42,7 +44,14 @@ impl Endpoints {
         shape: PoolShape,
         incarnations: Box<[u64]>,
     ) -> Self {
-        Self { address, credentials, shape, incarnations, presence: Mutex::new(None) }
+        Self {
+            address,
+            credentials,
+            shape,
+            incarnations,
+            presence: Mutex::new(None),
+            cut: KnownCut::default(),
+        }
     }
 
     /// Connects to a memory node as `client`, with a connection number.

@@ -6,6 +6,7 @@ use super::dial::{AcceptedConnection, control, dial};
 use super::endpoints::PRESENCE_CONNECTION;
 use super::error::{ConnectError, node_error};
 use super::host_port::HostPort;
+use super::returning::{is_returning, return_to_cut};
 use crate::error::TcpError;
 use crate::wire::{ANY_NODE, Code, Control, Formation, Hello, Welcome};
 use farwood_fabric::PoolShape;
@@ -23,6 +24,11 @@ pub enum FreshNodePolicy {
 /// The remedy if a memory node has lost the pool's data.
 const RESTART_REMEDY: &str =
     "restart all its memory nodes, those with files on new files, and load the data again";
+
+/// The reason for refusing a pool that a process only inspects.
+const RETURNS: &str = "a memory node has lost its last changes in a failure of its machine; the next process that \
+                       opens the pool for its indexes returns all memory nodes to the last common state: run \
+                       `farwood indexes` with its address";
 
 /// The memory nodes of an address, each with a connection that has no identity.
 pub(super) struct CandidateNodes<'a> {
@@ -57,7 +63,9 @@ impl<'a> CandidateNodes<'a> {
         loop {
             let mut nodes = Self::dial(address, credentials, scheme)?;
             match nodes.form(fresh) {
-                Ok(shape) => return Ok((nodes, shape)),
+                Ok(Some(shape)) => return Ok((nodes, shape)),
+                // They have returned to a cut, and their memory has other incarnations now.
+                Ok(None) => {}
                 Err(TcpError::NotThisPool { .. }) if attempt < ATTEMPTS_MAX => {
                     attempt += 1;
                     std::thread::sleep(Duration::from_millis(4 << attempt));
@@ -75,11 +83,12 @@ impl<'a> CandidateNodes<'a> {
         &self.all[at].welcome
     }
 
-    /// Returns the pool of these memory nodes, which it forms if necessary.
+    /// Returns the pool of these memory nodes, which it forms if necessary; `None`: they have returned to a cut, and
+    /// the caller connects again.
     ///
     /// Node 0 decides which pool it is. A node with fresh memory joins the pool only until node 0 knows that the pool
     /// is complete. After that, clients may have used the pool, so a node with fresh memory has lost their data.
-    fn form(&mut self, fresh: FreshNodePolicy) -> Result<PoolShape, TcpError> {
+    fn form(&mut self, fresh: FreshNodePolicy) -> Result<Option<PoolShape>, TcpError> {
         let nodes = self.all.len() as u16;
         let first = *self.welcome(0);
         for at in 1..self.all.len() {
@@ -91,6 +100,13 @@ impl<'a> CandidateNodes<'a> {
             if other.formed != Formation::Blank && other.pool != first.pool {
                 return Err(self.refuse(self.mismatch(at)));
             }
+            if other.has_cuts != first.has_cuts {
+                let why =
+                    format!("one of {address} and {} has --durability interval", self.address.nodes()[0]);
+                return Err(self.refuse(format!(
+                    "{why}, and the other has not: start all memory nodes of a pool with the same level"
+                )));
+            }
             if other.formed == Formation::Blank && first.formed == Formation::Whole {
                 let why = format!("{address} has fresh memory: the pool's data there is lost");
                 return Err(self.refuse(format!("{why}; {RESTART_REMEDY}")));
@@ -99,6 +115,14 @@ impl<'a> CandidateNodes<'a> {
         if first.formed != Formation::Blank && (first.node, first.nodes) != (0, nodes) {
             let why = format!("{} is node {} of {}", self.address.nodes()[0], first.node, first.nodes);
             return Err(self.refuse(format!("{why}; name all memory nodes of the pool, in order")));
+        }
+        if self.all.iter().any(is_returning) {
+            if fresh == FreshNodePolicy::Refuse {
+                return Err(self.refuse(RETURNS.to_owned()));
+            }
+            if return_to_cut(&mut self.all, self.address.nodes())? {
+                return Ok(None);
+            }
         }
         let pool = match (first.formed, fresh) {
             (Formation::Blank, FreshNodePolicy::FormPool) => self.form_first()?,
@@ -113,7 +137,8 @@ impl<'a> CandidateNodes<'a> {
         for at in 0..self.all.len() {
             self.ask(at, Control::FinishForming, [0; 4])?;
         }
-        Ok(PoolShape { pool, nodes, host_bytes: first.host_bytes, device_bytes: first.device_bytes })
+        let (host_bytes, device_bytes) = (first.host_bytes, first.device_bytes);
+        Ok(Some(PoolShape { pool, nodes, host_bytes, device_bytes }))
     }
 
     /// Returns why memory node `at` does not belong to the same pool as node 0.

@@ -8,6 +8,8 @@
 //! | `credentials.rs` | [`Credentials`]: the token and the certificates of a compute node |
 //! | `dial.rs`, `endpoints.rs` | connecting to memory nodes, and the presence connection to node 0 |
 //! | `formation.rs` | forming a pool of fresh memory nodes |
+//! | `known_cut.rs` | the highest cut that the compute node has seen |
+//! | `returning.rs` | returning the memory nodes of a pool to a cut |
 //! | `membership.rs` | entering the client table, fencing |
 //! | `pool.rs`, `attachment.rs`, `fabric.rs` | [`ServedPool`], [`ServedFabric`]: the pool as a fabric |
 //! | `transport.rs` | [`VerbTransport`]: the differences between TCP and RDMA |
@@ -26,11 +28,13 @@ mod formation;
 pub(crate) mod framed;
 pub(crate) mod host_port;
 pub(crate) mod in_flight;
+pub(crate) mod known_cut;
 mod membership;
 mod options;
 mod pool;
 pub(crate) mod post;
 pub(crate) mod reply_clock;
+mod returning;
 pub(crate) mod timeouts;
 pub(crate) mod transport;
 

@@ -7,15 +7,16 @@
 use super::attached_clients::FencedBy;
 use super::counters::{Counters, Done};
 use super::event::NodeEvent;
-use super::log::{Log, Origin};
+use super::log::{CutSpan, Log, Origin};
 use super::registry::{Peer, Refusal};
 use super::shared::{DRAIN_MAX, Shared};
 use super::store::{FrameRecord, WriteFence};
 use super::verb_executor::VerbExecutor;
 use crate::stream::{Cipher, NONCE_BYTES, Nonces, Proof};
 use crate::wire::{
-    Code, Control, FENCED_BY_ITSELF, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello,
-    Malformed, VERSION, WireVerb, header_words, nonce_of, put_frame, put_text, put_words,
+    CUT_WORD, Code, Control, FENCED_BY_ITSELF, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError,
+    HEADER_BYTES, Hello, Malformed, VERSION, WireVerb, header_words, nonce_of, put_cut, put_frame, put_text,
+    put_words,
 };
 use farwood_fabric::ClientId;
 use std::collections::VecDeque;
@@ -366,6 +367,9 @@ impl Connection {
                     // The client was fenced, or reconnected elsewhere.
                     if guard.is_none() {
                         Err(CloseReason::PeerClosed)
+                    } else if !shared.store.is_open() {
+                        let why = "its pool must return to a cut: open the pool again".to_owned();
+                        Err(CloseReason::Refused((Code::WrongPool, why)))
                     } else {
                         self.request(shared, &frame, &mut write_fence, &mut done)
                     }
@@ -427,6 +431,9 @@ impl Connection {
     ) -> Result<usize, CloseReason> {
         let start = self.out.len();
         self.out.extend_from_slice(&[0; HEADER_BYTES / 8]);
+        if let Some(log) = shared.store.log() {
+            log.begin_cut(frame.cut);
+        }
         let (mut executed, mut failed, mut record) = (0, None, FrameRecord::default());
         for verb in frame.verbs() {
             let space = FRAME_BYTES_MAX - 8 * (self.out.len() - start);
@@ -448,10 +455,13 @@ impl Connection {
             executed += 1;
         }
         let bytes = 8 * (self.out.len() - start);
-        let header = match failed {
+        let mut header = match failed {
             None => header_words(bytes, FrameKind::Reply, 0, 0, frame.tag),
             Some(code) => header_words(bytes, FrameKind::Failed, code as u8, executed, frame.tag),
         };
+        if let Some(log) = shared.store.log() {
+            header[CUT_WORD] = log.cut_after_reads().to_le();
+        }
         self.out[start..start + header.len()].copy_from_slice(&header);
         if let Some(log) = shared.store.log() {
             let waits = record.end(Origin { client: self.client, connection: self.number, tag: frame.tag });
@@ -496,6 +506,9 @@ impl Connection {
             }
             FrameKind::Control if self.greeted => {
                 let mut bytes = Vec::new();
+                if let Some(log) = shared.store.log() {
+                    log.begin_cut(frame.cut);
+                }
                 let handled = self.control(shared, frame)?;
                 if handled.is_ok() && frame.code == Control::Identify as u8 {
                     self.client = client_of(frame.words()?).ok();
@@ -503,6 +516,9 @@ impl Connection {
                 match handled {
                     Ok(words) => put_words(&mut bytes, FrameKind::Answer, 0, frame.tag, words),
                     Err((code, why)) => put_text(&mut bytes, FrameKind::Answer, code, frame.tag, &why),
+                }
+                if let Some(log) = shared.store.log() {
+                    put_cut(&mut bytes, log.cut_after_reads());
                 }
                 self.queue_bytes(&bytes);
             }
@@ -547,6 +563,11 @@ impl Connection {
                 .and_then(|node| store.form(a, node, number_of(c)?).map_err(in_words))
                 .map(|()| [0; 4]),
             Control::FinishForming => store.finish_forming().map(|()| [0; 4]).map_err(in_words),
+            Control::Cuts => {
+                let words = |span: CutSpan| [span.oldest, span.newest, store.returned_cut(), 0];
+                store.cut_span().map(words).map_err(in_words)
+            }
+            Control::ReturnToCut => self.return_to_cut(shared, words).map(|()| [0; 4]),
             Control::Provision => store.provision(a, b).map(|()| [0; 4]),
             Control::Region => executor(shared).map(VerbExecutor::region),
             Control::ConnectQueuePair => executor(shared).and_then(|executor| self.connect(executor, words)),
@@ -558,6 +579,16 @@ impl Connection {
             shared.log(|| NodeEvent::Card(why.clone()));
         }
         Ok(done)
+    }
+
+    /// Returns the memory to a cut, after it has ended all other connections.
+    fn return_to_cut(&self, shared: &Shared, [cut, number, incarnation, _]: [u64; 4]) -> Result<(), Refusal> {
+        let store = &shared.store;
+        store.prepare_return(cut, incarnation).map_err(|why| (Code::WrongPool, why))?;
+        shared.registry.end_others(&self.peer)?;
+        store.return_to_cut(cut, number).map_err(|why| (Code::WrongPool, why))?;
+        shared.log(|| NodeEvent::Returned { cut });
+        Ok(())
     }
 
     /// Lets the executor make a queue pair for this connection.

@@ -49,6 +49,12 @@ pub enum NodeEvent {
     /// The connections of a compute node ended, and it did not leave the pool. No verb of it executes unless it
     /// connects again.
     Lost(GoneClient),
+    /// The memory has returned to a cut, because a memory node of the pool had lost its last changes. All connections
+    /// have ended.
+    Returned {
+        /// The cut: milliseconds since 1970, by the clocks of the memory nodes.
+        cut: u64,
+    },
     /// The RDMA device failed.
     Card(String),
     /// The registration in etcd failed, or works again.
@@ -63,6 +69,7 @@ impl NodeEvent {
             Self::BadFrame { .. } | Self::Repeated { event: SummedEvent::BadFrame, .. } => "bad_frame",
             Self::Revoked(_) => "revoked",
             Self::Lost(_) => "lost",
+            Self::Returned { .. } => "returned",
             Self::Card(_) => "card",
             Self::Discovery(_) => "discovery",
         }
@@ -75,7 +82,7 @@ impl NodeEvent {
             Self::Refused { from, .. } | Self::BadFrame { from, .. } => from.map(|from| from.to_string()),
             Self::Repeated { from, .. } => Some(from.to_string()),
             Self::Revoked(gone) | Self::Lost(gone) => gone.from.map(|from| from.to_string()),
-            Self::Card(_) | Self::Discovery(_) => None,
+            Self::Card(_) | Self::Discovery(_) | Self::Returned { .. } => None,
         }
     }
 }
@@ -101,6 +108,11 @@ impl fmt::Display for NodeEvent {
             }
             Self::Card(why) => write!(f, "the RDMA device failed: {why}"),
             Self::Discovery(what) => f.write_str(what),
+            Self::Returned { cut } => write!(
+                f,
+                "a memory node of the pool had lost its last changes, so the memory returned to cut {cut}, and all \
+                 connections have ended"
+            ),
             Self::Revoked(GoneClient { client, .. }) => write!(f, "client {client} was revoked"),
             Self::Lost(GoneClient { client, .. }) => {
                 write!(f, "client {client} is lost: its connections ended, and it did not leave the pool")

@@ -228,6 +228,7 @@ impl Registry {
         }
         Ok(Welcome {
             formed: membership.formed,
+            has_cuts: store.has_cuts(),
             pool: membership.pool,
             node: membership.node,
             nodes: membership.nodes,
@@ -333,6 +334,14 @@ impl Registry {
             result = self.remove(peer).and(result);
         }
         result.map(|()| revoked).map_err(|why| not_ended(&why))
+    }
+
+    /// Ends all connections except `peer`: when this returns `Ok`, none of their verbs executes afterwards.
+    pub(super) fn end_others(&self, peer: &Peer) -> Result<(), Refusal> {
+        let is_other = |entry: &&Entry| entry.peer.number != peer.number;
+        let others: Vec<_> =
+            self.entries().all.values().filter(is_other).map(|entry| Arc::clone(&entry.peer)).collect();
+        others.iter().try_for_each(|other| self.remove(other)).map_err(|why| not_ended(&why))
     }
 
     /// Returns the clients that have been lost since the last call.

@@ -16,16 +16,18 @@
 //! + 24   8   device memory, bytes
 //! + 32   8   identity of the pool, or 0
 //! + 40   8   number of the node | number of nodes in the pool << 16
-//! + 48   8   0: no pool, 1: a pool that is being formed, 2: a whole pool
+//! + 48   8   0: no pool, 1: a pool that is being formed, 2: a whole pool, 3: its last changes are lost, 4: it has
+//!             returned to a cut
 //! + 56   8   1: in use, 2: stopped cleanly
 //! + 64   8   incarnation: random for fresh memory, and renewed when a file that says "in use" is accepted, and when
 //!             the fences are cleared
+//! + 72   8   the cut of the last return; 0: none
 //! ```
 //!
 //! The memory is anonymous and ends with its memory node, or it is a file, mapped shared, that a later memory node
 //! opens. An unlocked file that says "in use" is the result of a crash: it may hold an incomplete WRITE.
 
-use super::log::{self, Durability, Log, Origin, Recorder};
+use super::log::{self, CutSpan, Durability, Log, Origin, Recorder};
 use super::verb_executor::{ImmediateQueue, NodeMemory};
 use crate::error::{FileFault, TcpError};
 use crate::random_number;
@@ -42,7 +44,7 @@ use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FARNODE\0");
@@ -52,6 +54,7 @@ const NUMBERS: u64 = 40;
 const FORMED: u64 = 48;
 const STATE: u64 = 56;
 const INCARNATION: u64 = 64;
+const RETURNED: u64 = 72;
 const IN_USE: u64 = 1;
 const STOPPED: u64 = 2;
 const HEADER_PAGE_BYTES: u64 = 4096;
@@ -65,9 +68,6 @@ const OTHER_SIZE: &str = "it is not a memory node's file, or of another size: gi
 /// Maximum distance of a fence's epoch from the last fence of the slot, if there is one and the client table is on
 /// another node.
 const EPOCHS_AHEAD_MAX: u32 = 1 << 20;
-/// The reason why a memory node at `interval` forms no pool with others.
-const NO_CUTS: &str = "a pool of several memory nodes with --durability interval could lose changes of one that others \
-                       refer to; give --durability always, or orderly";
 /// The number of a node that belongs to no pool.
 const NO_NODE: u32 = u32::MAX;
 
@@ -174,6 +174,8 @@ pub(super) struct Store {
     log: Option<Log>,
     /// Whether clients that were attached to an earlier memory node may continue on its memory.
     has_returning_clients: bool,
+    /// Whether verbs execute: not while the pool returns to a cut.
+    is_open: AtomicBool,
 }
 
 impl Store {
@@ -286,6 +288,7 @@ impl Store {
             immediates: Arc::default(),
             log: None,
             has_returning_clients: false,
+            is_open: AtomicBool::new(true),
         })
     }
 
@@ -309,23 +312,115 @@ impl Store {
             store.clear_fences();
         }
         // Clients that have seen changes that are missing now must not return.
-        store.has_returning_clients = (was_stopped || !recovered.may_miss) && !file.clear_fences;
+        let may_miss = recovered.may_miss && !was_stopped;
+        store.has_returning_clients = !may_miss && !file.clear_fences;
         if !store.has_returning_clients {
             store.set_header_word(INCARNATION, random_number());
         }
         store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
-        if store.membership().nodes > 1 && !store.permits_several_nodes() {
-            return Err(file.refused(FileFault::Unfit(NO_CUTS.to_owned())));
+        if may_miss {
+            store.require_return();
         }
+        store.resume_cuts();
         store.set_header_word(STATE, IN_USE);
         // The word must be durable before any answer, so that a restart after a machine failure sees "in use".
         store.log().map_or(Ok(()), Log::sync).map_err(|error| file.refused(FileFault::System(error)))?;
         Ok(store)
     }
 
-    /// Whether a pool may have other memory nodes: they may refer to changes that this one has lost.
-    fn permits_several_nodes(&self) -> bool {
-        !matches!(self.log().map(Log::level), Some(Durability::Interval(_)))
+    /// Whether it begins cuts if its pool has several memory nodes.
+    pub(super) fn has_cuts(&self) -> bool {
+        matches!(self.log().map(Log::level), Some(Durability::Interval(_)))
+    }
+
+    /// After a restart that may miss changes: if others of its pool may refer to them, the pool must return to a cut.
+    fn require_return(&self) {
+        let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+        if membership.nodes > 1 && membership.formed == Formation::Whole {
+            membership.formed = Formation::Lost;
+            self.set_header_word(FORMED, Formation::Lost as u64);
+        }
+    }
+
+    /// After a restart in a pool of several memory nodes: takes part in its cuts, unless it must return to one first.
+    fn resume_cuts(&self) {
+        let Membership { nodes, formed, .. } = self.membership();
+        let is_open = !matches!(formed, Formation::Lost | Formation::Returned);
+        self.is_open.store(is_open, Ordering::Release);
+        if nodes > 1 && formed != Formation::Lost {
+            self.take_part_in_cuts();
+        }
+    }
+
+    fn take_part_in_cuts(&self) {
+        if let Some(log) = self.log().filter(|_| self.has_cuts()) {
+            log.activate_cuts();
+        }
+    }
+
+    /// Whether verbs execute.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// The cuts to which the memory can return.
+    ///
+    /// # Errors
+    /// There is no log, or it has failed.
+    pub(super) fn cut_span(&self) -> Result<CutSpan, String> {
+        let log = self.log().ok_or("it has no log: it was started without --durability interval")?;
+        if self.membership().formed == Formation::Returned {
+            let cut = self.returned_cut();
+            return Ok(CutSpan { oldest: cut, newest: cut });
+        }
+        log.cut_span().map_err(|error| error.to_string())
+    }
+
+    /// The cut of the last return; 0: none.
+    pub(super) fn returned_cut(&self) -> u64 {
+        self.header_word(RETURNED)
+    }
+
+    /// Executes no verbs from now on that begin later, because the memory returns to `cut`.
+    ///
+    /// # Errors
+    /// The memory has another incarnation, or cannot return to `cut`. Nothing has changed.
+    pub(super) fn prepare_return(&self, cut: u64, incarnation: u64) -> Result<(), String> {
+        let CutSpan { oldest, newest } = self.cut_span()?;
+        if incarnation != self.incarnation() {
+            return Err("another process has returned it to a cut".to_owned());
+        }
+        if self.membership().formed == Formation::Returned {
+            return Err(format!("it has returned to cut {oldest}"));
+        }
+        if !(oldest..=newest).contains(&cut) {
+            return Err(format!("it can return to the cuts {oldest} to {newest}, and not to {cut}"));
+        }
+        self.is_open.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Returns the memory to `cut`; later cuts have higher numbers than `number`. No verb executes meanwhile. Clients
+    /// of before cannot continue, so their fences are removed.
+    ///
+    /// # Errors
+    /// The log has failed, and the memory node ends.
+    pub(super) fn return_to_cut(&self, cut: u64, number: u64) -> Result<(), String> {
+        let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = self.log().ok_or("it has no log")?;
+        let header = self.host_bytes + self.device_bytes;
+        let finish = |mapping: &Mapping| {
+            let words = [(FORMED, Formation::Returned as u64), (STATE, IN_USE), (RETURNED, cut)];
+            for (at, word) in words.into_iter().chain([(INCARNATION, random_number())]) {
+                mapping.write_up(header + at, &word.to_le_bytes()).expect("the header is mapped");
+            }
+            let fences = vec![0; FENCES_BYTES as usize];
+            mapping.write_up(header + HEADER_PAGE_BYTES, &fences).expect("the fences are mapped");
+        };
+        log.return_to([cut, number], &self.mapping, &self.file, finish).map_err(|fault| fault.to_string())?;
+        membership.formed = Formation::Returned;
+        Ok(())
     }
 
     /// Whether clients that were attached to an earlier memory node may continue on its memory.
@@ -391,6 +486,8 @@ impl Store {
             0 => return Ok(()),
             1 => Formation::Part,
             2 => Formation::Whole,
+            3 => Formation::Lost,
+            4 => Formation::Returned,
             other => return Err(format!("its header is damaged: {other} is not a state of a pool")),
         };
         let (node, nodes) = (numbers as u16, (numbers >> 16) as u16);
@@ -488,9 +585,6 @@ impl Store {
         if let Some(why) = shape.refuse() {
             return Err(why);
         }
-        if nodes > 1 && !self.permits_several_nodes() {
-            return Err(NO_CUTS.to_owned());
-        }
         for (offset, word) in PoolShape::first_words() {
             self.change(offset, &word.to_le_bytes());
         }
@@ -500,18 +594,33 @@ impl Store {
         self.set_header_word(NUMBERS, u64::from(node) | u64::from(nodes) << 16);
         self.set_header_word(FORMED, Formation::Part as u64);
         self.number.store(node.into(), Ordering::Release);
-        Ok(())
+        if nodes > 1 {
+            self.take_part_in_cuts();
+        }
+        self.sync_log()
     }
 
-    /// Records that all nodes of the pool are formed.
+    /// Records that all nodes of the pool are formed, or have returned to a cut.
     pub(super) fn finish_forming(&self) -> Result<(), String> {
         let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         if membership.formed == Formation::Blank {
             return Err("it belongs to no pool".to_owned());
         }
-        membership.formed = Formation::Whole;
-        self.set_header_word(FORMED, Formation::Whole as u64);
+        if membership.formed == Formation::Lost {
+            return Err("its last changes are lost: its pool must return to a cut".to_owned());
+        }
+        if membership.formed != Formation::Whole {
+            membership.formed = Formation::Whole;
+            self.set_header_word(FORMED, Formation::Whole as u64);
+            self.sync_log()?;
+        }
+        self.is_open.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Makes the membership durable before its answer: other memory nodes rely on it.
+    fn sync_log(&self) -> Result<(), String> {
+        self.log().map_or(Ok(()), Log::sync).map_err(|error| error.to_string())
     }
 
     /// Records that no verb of `client`, or of an earlier owner of its slot, may execute from now on.
@@ -787,5 +896,5 @@ impl WriteFence {
     }
 }
 
-const _: () = assert!(STATE + 8 <= HEADER_PAGE_BYTES);
+const _: () = assert!(RETURNED + 8 <= HEADER_PAGE_BYTES);
 const _: () = assert!(HEADER_PAGE_BYTES + FENCES_BYTES == 36_864);

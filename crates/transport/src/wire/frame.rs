@@ -50,6 +50,7 @@ pub(super) struct Header {
     code: u8,
     count: U16,
     tag: U64,
+    cut: U64,
 }
 
 /// A frame in the receive buffer.
@@ -63,6 +64,8 @@ pub struct Frame<'a> {
     pub count: u16,
     /// Chosen by the sender of the request.
     pub tag: u64,
+    /// The highest number of a cut that the sender knows.
+    pub cut: u64,
     /// The bytes after the header.
     pub body: &'a [u8],
 }
@@ -74,15 +77,14 @@ impl<'a> Frame<'a> {
     /// [`Malformed`]: the following bytes cannot be decoded either.
     #[inline]
     pub fn first(bytes: &'a [u8]) -> Result<Option<Self>, Malformed> {
-        let Ok((header, _)) = Header::ref_from_prefix(bytes) else { return Ok(None) };
+        let Ok((header, _)) = Header::ref_from_prefix(bytes) else {
+            return check_start(bytes).map(|()| None);
+        };
         let length = header.bytes.get();
-        let fits = length as usize >= HEADER_BYTES && length as usize <= FRAME_BYTES_MAX;
-        if !fits || !length.is_multiple_of(8) {
-            return Err(Malformed::Length(length));
-        }
-        let kind = FrameKind::from_byte(header.kind).ok_or(Malformed::Kind(header.kind))?;
+        let kind = check(length, header.kind)?;
         let Some(body) = bytes.get(HEADER_BYTES..length as usize) else { return Ok(None) };
-        Ok(Some(Self { kind, code: header.code, count: header.count.get(), tag: header.tag.get(), body }))
+        let (count, tag, cut) = (header.count.get(), header.tag.get(), header.cut.get());
+        Ok(Some(Self { kind, code: header.code, count, tag, cut, body }))
     }
 
     /// Returns the length of the first frame if it is known, and otherwise that of its header, for sizing the receive
@@ -113,10 +115,36 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Returns the first two words of a frame, for frames that are built of words.
 #[inline]
-pub fn header_words(bytes: usize, kind: FrameKind, code: u8, count: u16, tag: u64) -> [u64; 2] {
+fn check(length: u32, kind: u8) -> Result<FrameKind, Malformed> {
+    let fits = length as usize >= HEADER_BYTES && length as usize <= FRAME_BYTES_MAX;
+    if !fits || !length.is_multiple_of(8) {
+        return Err(Malformed::Length(length));
+    }
+    FrameKind::from_byte(kind).ok_or(Malformed::Kind(kind))
+}
+
+/// Checks the start of an incomplete header: a peer with another protocol may send no more.
+fn check_start(bytes: &[u8]) -> Result<(), Malformed> {
+    match bytes {
+        &[a, b, c, d, kind, ..] => check(u32::from_le_bytes([a, b, c, d]), kind).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the first three words of a frame without a cut, for frames that are built of words.
+#[inline]
+pub fn header_words(bytes: usize, kind: FrameKind, code: u8, count: u16, tag: u64) -> [u64; 3] {
     zerocopy::transmute!(header(bytes, kind, code, count, tag))
+}
+
+/// The word of a frame that has the cut.
+pub const CUT_WORD: usize = 2;
+
+/// Puts the cut into a complete frame.
+#[inline]
+pub fn put_cut(frame: &mut [u8], cut: u64) {
+    frame[8 * CUT_WORD..8 * CUT_WORD + 8].copy_from_slice(&cut.to_le_bytes());
 }
 
 pub(super) fn header(bytes: usize, kind: FrameKind, code: u8, count: u16, tag: u64) -> Header {
@@ -127,6 +155,7 @@ pub(super) fn header(bytes: usize, kind: FrameKind, code: u8, count: u16, tag: u
         code,
         count: U16::new(count),
         tag: U64::new(tag),
+        cut: U64::ZERO,
     }
 }
 

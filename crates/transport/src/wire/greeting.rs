@@ -84,7 +84,7 @@ impl Hello {
         if frame.kind != FrameKind::Hello {
             return Err(Malformed::UnexpectedFrame(frame.kind).into());
         }
-        check_version(frame.body)?;
+        check_version(frame)?;
         let head = HelloBody::ref_from_bytes(frame.body).map_err(|_| Malformed::Body)?;
         if head.zero != U32::ZERO || head.zero_too != U32::ZERO {
             return Err(Malformed::Body.into());
@@ -121,8 +121,14 @@ pub fn nonce_of(frame: &Frame<'_>) -> Result<Nonce, Malformed> {
     frame.body.try_into().map_err(|_| Malformed::Body)
 }
 
-fn check_version(body: &[u8]) -> Result<(), GreetingError> {
-    let (head, _) = GreetingHead::ref_from_prefix(body).map_err(|_| Malformed::Body)?;
+fn check_version(frame: &Frame<'_>) -> Result<(), GreetingError> {
+    // Up to version 3, frames had no cut, so the magic is in its place.
+    if frame.cut == MAGIC
+        && let Ok((version, _)) = U32::ref_from_prefix(frame.body)
+    {
+        return Err(GreetingError::Version(version.get()));
+    }
+    let (head, _) = GreetingHead::ref_from_prefix(frame.body).map_err(|_| Malformed::Body)?;
     match (head.magic.get(), head.version.get()) {
         (MAGIC, VERSION) => Ok(()),
         (MAGIC, version) => Err(GreetingError::Version(version)),
@@ -139,6 +145,10 @@ pub enum Formation {
     Part,
     /// All nodes of its pool are formed.
     Whole,
+    /// Its last changes are lost: the pool must return to a cut before it executes verbs again.
+    Lost,
+    /// It has returned to a cut, and waits until all nodes of its pool have.
+    Returned,
 }
 
 /// The answer of a memory node to a hello.
@@ -146,6 +156,8 @@ pub enum Formation {
 pub struct Welcome {
     /// Whether it belongs to a pool.
     pub formed: Formation,
+    /// Whether it begins cuts if its pool has several memory nodes.
+    pub has_cuts: bool,
     /// Identity of its pool, or 0.
     pub pool: u64,
     /// The number of the memory node in its pool, or 0.
@@ -185,7 +197,7 @@ impl Welcome {
         let body = WelcomeBody {
             magic: U64::new(MAGIC),
             version: U32::new(VERSION),
-            formed: U32::new(self.formed as u32),
+            formed: U32::new(self.formed as u32 | u32::from(self.has_cuts) << 8),
             pool: U64::new(self.pool),
             node: U16::new(self.node),
             nodes: U16::new(self.nodes),
@@ -203,19 +215,26 @@ impl Welcome {
     /// # Errors
     /// [`GreetingError`].
     pub fn read(frame: &Frame<'_>) -> Result<Self, GreetingError> {
-        check_version(frame.body)?;
+        check_version(frame)?;
         let body = WelcomeBody::ref_from_bytes(frame.body).map_err(|_| Malformed::Body)?;
         if body.zero != U32::ZERO {
             return Err(Malformed::Body.into());
         }
-        let formed = match body.formed.get() {
+        let (state, has_cuts) = (body.formed.get() & 0xFF, body.formed.get() >> 8);
+        let formed = match state {
             0 => Formation::Blank,
             1 => Formation::Part,
             2 => Formation::Whole,
+            3 => Formation::Lost,
+            4 => Formation::Returned,
             _ => return Err(Malformed::Body.into()),
         };
+        if has_cuts > 1 {
+            return Err(Malformed::Body.into());
+        }
         Ok(Self {
             formed,
+            has_cuts: has_cuts == 1,
             pool: body.pool.get(),
             node: body.node.get(),
             nodes: body.nodes.get(),

@@ -7,12 +7,13 @@
 //!
 //! ```text
 //! every frame, in both directions
-//! +  0   4   bytes of the frame, with this header: a multiple of 8, 16 to 1,048,576
+//! +  0   4   bytes of the frame, with this header: a multiple of 8, 24 to 1,048,576
 //! +  4   1   kind, below
 //! +  5   1   code: the control, or the reason of a refusal, failure or end; otherwise 0
 //! +  6   2   count: verbs of a request; verbs executed before the one that failed; bytes of a text; otherwise 0
 //! +  8   8   tag: chosen by the sender of a request, returned with the answer
-//! + 16  ..   body, by kind
+//! + 16   8   cut: the highest cut that the sender knows, in requests and their answers; 0: none
+//! + 24  ..   body, by kind
 //!
 //! kind  body                                                                            sent by
 //!    1  hello: below. Only as the first frame of a connection                           compute node
@@ -31,7 +32,7 @@
 //!
 //! hello, 80 bytes
 //! +  0   8   magic "FARWIRE\0"
-//! +  8   4   version, 3
+//! +  8   4   version, 4
 //! + 12   4   0
 //! + 16   8   identity of the pool; 0: any
 //! + 24   2   number of the memory node in it; 65535: any
@@ -49,8 +50,11 @@
 //!
 //! welcome, 88 bytes
 //! +  0   8   magic "FARWIRE\0"
-//! +  8   4   version, 3
-//! + 12   4   0: no pool yet, 1: part of a pool that is being formed, 2: part of a complete pool
+//! +  8   4   version, 4
+//! + 12   1   0: no pool yet, 1: part of a pool that is being formed, 2: part of a complete pool, 3: its last changes
+//!            are lost, 4: it has returned to a cut and waits for the others
+//! + 13   1   1: it begins cuts if its pool has several memory nodes (`--durability interval`); 0: it does not
+//! + 14   2   0
 //! + 16   8   identity of the pool, or 0
 //! + 24   2   number of this memory node, or 0
 //! + 26   2   memory nodes of the pool, or 0
@@ -79,7 +83,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{Frame, Malformed, header_words, put_frame, put_text, put_words};
+pub use frame::{CUT_WORD, Frame, Malformed, header_words, put_cut, put_frame, put_text, put_words};
 pub use greeting::{Formation, GreetingError, Hello, Welcome, nonce_of};
 pub use numbers::{Code, Control, FrameKind};
 pub use request::{RequestFrame, Verbs, WireOp, WireVerb};
@@ -87,11 +91,11 @@ pub use request::{RequestFrame, Verbs, WireOp, WireVerb};
 /// "FARWIRE\0", read as a little-endian word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARWIRE\0");
 /// The version of the formats above.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Bytes of the largest frame. Bounds the memory that a connection takes on either side.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a frame's header.
-pub const HEADER_BYTES: usize = 16;
+pub const HEADER_BYTES: usize = 24;
 /// Bytes of a verb without its operands.
 pub const VERB_BYTES: usize = 16;
 /// Bytes of the largest READ or WRITE of one verb; four fit into a frame with their headers.

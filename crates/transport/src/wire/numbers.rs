@@ -112,5 +112,12 @@ numbered! {
         /// `[a queue pair]` to `[the queue pair connected to it]`, which belongs to this connection and ends
         /// with it.
         ConnectQueuePair = 10,
+        /// Returns `[the oldest, the newest cut to which the memory can return, the cut of its last return]`; refused
+        /// as [`Code::WrongPool`] without a log.
+        Cuts = 11,
+        /// `[cut, number, incarnation]`: returns the memory to the cut; later cuts have higher numbers than `number`.
+        /// All other connections end. Refused as [`Code::WrongPool`] if the memory has another incarnation, or cannot
+        /// return to the cut.
+        ReturnToCut = 12,
     }
 }

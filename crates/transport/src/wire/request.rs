@@ -1,6 +1,6 @@
 //! Requests: a sequence of verbs.
 
-use super::frame::{Frame, header, pad};
+use super::frame::{Frame, header, pad, put_cut};
 use super::{FRAME_BYTES_MAX, FrameKind, HEADER_BYTES, Malformed, VERB_BYTES, VERB_DATA_MAX};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -238,11 +238,13 @@ impl<'o> RequestFrame<'o> {
         }
     }
 
-    /// Ends the request.
-    pub fn end(self, tag: u64) {
+    /// Ends the request; `cut` is the highest cut that its sender knows.
+    pub fn end(self, tag: u64, cut: u64) {
         let bytes = self.out.len() - self.start;
         let header = header(bytes, FrameKind::Request, 0, self.count, tag);
-        self.out[self.start..self.start + HEADER_BYTES].copy_from_slice(header.as_bytes());
+        let head = &mut self.out[self.start..self.start + HEADER_BYTES];
+        head.copy_from_slice(header.as_bytes());
+        put_cut(head, cut);
     }
 }
 

@@ -41,7 +41,7 @@ fn encoded(verbs: &[(u64, Owned)], tag: u64) -> Vec<u8> {
     for (at, op) in verbs {
         frame.push(WireVerb { at: *at, op: op.op() });
     }
-    frame.end(tag);
+    frame.end(tag, tag.rotate_left(8));
     out.split_off(8)
 }
 
@@ -51,6 +51,7 @@ proptest! {
         let bytes = encoded(&verbs, tag);
         let frame = Frame::first(&bytes).unwrap().unwrap();
         prop_assert_eq!((frame.kind, frame.tag, frame.bytes()), (FrameKind::Request, tag, bytes.len()));
+        prop_assert_eq!(frame.cut, tag.rotate_left(8));
         let back: Vec<_> = frame.verbs().collect();
         let expected: Vec<_> = verbs.iter().map(|(at, op)| Ok(WireVerb { at: *at, op: op.op() })).collect();
         prop_assert_eq!(back, expected);
@@ -121,7 +122,8 @@ proptest! {
         let frame = Frame::first(&bytes).unwrap().unwrap();
         prop_assert_eq!(Hello::read(&frame), Ok(hello));
         let welcome = Welcome {
-            formed: Formation::Part, pool, node, nodes: node, host_bytes: connection_number, device_bytes: pool,
+            formed: Formation::Part, has_cuts: pool % 2 == 1, pool, node, nodes: node,
+            host_bytes: connection_number, device_bytes: pool,
             incarnation: connection_number, proof: nonce.unwrap_or_default(),
         };
         let mut bytes = Vec::new();
@@ -147,13 +149,26 @@ fn another_version_and_another_magic_are_distinguished() {
     let mut bytes = Vec::new();
     hello.put(&mut bytes);
     let mut newer = bytes.clone();
-    newer[HEADER_BYTES + 8] = 4;
-    assert_eq!(Hello::read(&Frame::first(&newer).unwrap().unwrap()), Err(GreetingError::Version(4)));
-    // Greetings of other versions have other lengths.
+    newer[HEADER_BYTES + 8] = VERSION as u8 + 1;
+    assert_eq!(
+        Hello::read(&Frame::first(&newer).unwrap().unwrap()),
+        Err(GreetingError::Version(VERSION + 1))
+    );
+    // Greetings of other versions have other lengths, and up to version 3 a shorter header.
     let mut older = Vec::new();
     put_frame(&mut older, FrameKind::Hello, 0, 0, 0, &bytes[HEADER_BYTES..HEADER_BYTES + 48]);
-    older[HEADER_BYTES + 8] = 2;
-    assert_eq!(Hello::read(&Frame::first(&older).unwrap().unwrap()), Err(GreetingError::Version(2)));
+    older[HEADER_BYTES + 8] = VERSION as u8 - 1;
+    assert_eq!(
+        Hello::read(&Frame::first(&older).unwrap().unwrap()),
+        Err(GreetingError::Version(VERSION - 1))
+    );
+    older.drain(8..16);
+    let bytes_in_all = older.len() as u8;
+    older[0] = bytes_in_all;
+    assert_eq!(
+        Hello::read(&Frame::first(&older).unwrap().unwrap()),
+        Err(GreetingError::Version(VERSION - 1))
+    );
     bytes[HEADER_BYTES] = b'G';
     let read = Hello::read(&Frame::first(&bytes).unwrap().unwrap());
     assert!(matches!(read, Err(GreetingError::Malformed(Malformed::Magic(_)))), "{read:?}");
@@ -168,7 +183,7 @@ fn the_largest_verbs_fit_and_one_more_byte_does_not() {
         frame.push(WireVerb { at: 8, op: WireOp::Write(&data, Some(1)) });
     }
     assert!(!frame.fits(&WireOp::Write(&data, None)));
-    frame.end(0);
+    frame.end(0, 0);
     assert_eq!(Frame::first(&out).unwrap().unwrap().verbs().flatten().count(), 4);
     let mut bytes = encoded(&[(8, Owned::Read(8))], 0);
     bytes[HEADER_BYTES + 4..HEADER_BYTES + 8].copy_from_slice(&(VERB_DATA_MAX as u32 + 1).to_le_bytes());
@@ -182,7 +197,7 @@ fn every_number_of_a_kind_a_code_and_a_control_round_trips() {
     assert_eq!(all(|byte| Code::from_byte(byte).map(|code| code as u8)), (1..=15).collect::<Vec<_>>());
     assert_eq!(
         all(|byte| Control::from_byte(byte).map(|control| control as u8)),
-        (1..=10).collect::<Vec<_>>()
+        (1..=12).collect::<Vec<_>>()
     );
 }
 

@@ -1,5 +1,6 @@
 //! The integration tests of the transports, in one binary.
 
+mod cuts;
 mod tcp_node;
 mod tcp_pool;
 mod tcp_tls;

@@ -6,8 +6,8 @@ use farwood_transport::tcp::{
     TcpPool, Token,
 };
 use farwood_transport::wire::{
-    ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, HEADER_BYTES, Hello, RequestFrame, WireOp,
-    WireVerb, put_frame, put_words,
+    ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, HEADER_BYTES, Hello, RequestFrame, VERSION,
+    WireOp, WireVerb, put_frame, put_words,
 };
 use proptest::prelude::*;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -127,7 +127,7 @@ fn request(verbs: &[WireVerb<'_>], tag: u64) -> Vec<u8> {
     for verb in verbs {
         frame.push(*verb);
     }
-    frame.end(tag);
+    frame.end(tag, 0);
     bytes
 }
 
@@ -196,7 +196,7 @@ fn a_refused_client_gets_the_reason() {
     let (kind, code, count, _, body) = caller.frame().unwrap();
     assert_eq!((kind, code), (FrameKind::Refused, Code::BadVersion as u8));
     let text = String::from_utf8(body[..usize::from(count)].to_vec()).unwrap();
-    assert!(text.contains("version 3") && text.contains('9'), "{text}");
+    assert!(text.contains(&format!("version {VERSION}")) && text.contains('9'), "{text}");
     let refused = (FrameKind::Refused, Code::BadToken as u8);
     assert_eq!(Caller::connect(&node).say_hello(&hello()), refused);
     for wrong in ["0123456789abcdeg", "0123456789abcdef0"] {
@@ -565,6 +565,7 @@ fn a_memory_node_that_does_not_know_the_token_learns_nothing() {
     let mut welcome = Vec::new();
     Welcome {
         formed: Formation::Blank,
+        has_cuts: false,
         pool: 0,
         node: 0,
         nodes: 0,

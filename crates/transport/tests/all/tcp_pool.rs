@@ -11,7 +11,7 @@ use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::tcp::{
     Credentials, MemoryNode, NodeFile, NodeSpec, PoolAddress, REPLY_MAX, TcpError, TcpFabric, TcpPool,
 };
-use farwood_transport::wire::{FrameKind, put_frame};
+use farwood_transport::wire::{FrameKind, HEADER_BYTES, put_frame};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -323,7 +323,7 @@ fn silent_after(listener: &TcpListener, to: SocketAddr) {
                 std::thread::spawn(move || std::io::copy(&mut from, &mut into));
             }
         } else {
-            let (mut hello, mut welcome) = ([0; 96], [0; 104]);
+            let (mut hello, mut welcome) = ([0; HEADER_BYTES + 80], [0; HEADER_BYTES + 88]);
             stream.read_exact(&mut hello).unwrap();
             let mut other = TcpStream::connect(to).unwrap();
             other.write_all(&hello).unwrap();
@@ -438,7 +438,7 @@ fn fence(node: &MemoryNode, slot: u16, epoch: u32) {
     Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, nonce: None }.put(&mut bytes);
     put_words(&mut bytes, FrameKind::Control, Control::Fence as u8, 0, [slot.into(), epoch.into(), 0, 0]);
     stream.write_all(&bytes).unwrap();
-    stream.read_exact(&mut [0; 104 + 48]).unwrap();
+    stream.read_exact(&mut [0; 2 * HEADER_BYTES + 88 + 32]).unwrap();
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::client::transport::{ConnectionTable, ThreadConnections, VerbTransport
 use crate::runtime::{PollSource, Progress, add_poll_source};
 use crate::shm::monotonic_nanoseconds;
 use crate::wire::VERB_DATA_MAX;
-use crate::wire::{Code, Control, Frame, FrameKind, Malformed, put_words};
+use crate::wire::{Code, Control, Frame, FrameKind, Malformed, put_cut, put_words};
 use farwood_fabric::{Capabilities, ClientId, Doorbell, FabricError, NodeId};
 use slab::Slab;
 use std::cell::RefCell;
@@ -72,6 +72,7 @@ pub struct FrameConnections {
 
 #[derive(Debug)]
 struct State {
+    endpoints: Arc<Endpoints>,
     connections: Vec<FrameConnection>,
     posts: InFlight,
     parts: Slab<Part>,
@@ -85,6 +86,7 @@ impl FrameConnections {
     /// client's sets.
     pub(crate) fn new(endpoints: Arc<Endpoints>, client: Option<ClientId>, number: u64) -> Rc<Self> {
         let state = State {
+            endpoints: Arc::clone(&endpoints),
             connections: (0..endpoints.shape.nodes).map(|node| FrameConnection::new(NodeId(node))).collect(),
             posts: InFlight::new(client),
             parts: Slab::new(),
@@ -129,7 +131,9 @@ impl FrameConnections {
             let connection = &mut state.connections[usize::from(node.0)];
             match connection.prepare(&self.endpoints, self.client, self.number) {
                 Ok(()) => {
+                    let start = connection.out.len();
                     put_words(&mut connection.out, FrameKind::Control, control as u8, part as u64, words);
+                    put_cut(&mut connection.out[start..], self.endpoints.cut.get());
                     connection.frame_queued();
                 }
                 Err(why) => state.end_part(part, Some(why)),
@@ -291,7 +295,8 @@ impl State {
         let doorbell = self.posts.doorbell(part.post);
         let connection = &mut self.connections[usize::from(part.node.0)];
         part.generation = connection.generation;
-        part.to = part.from.encode(part.node, doorbell, key as u64, &mut connection.out);
+        let head = [key as u64, self.endpoints.cut.get()];
+        part.to = part.from.encode(part.node, doorbell, head, &mut connection.out);
         connection.frame_queued();
         connection.send_early();
     }
@@ -343,6 +348,7 @@ impl State {
         if !self.connections[at].answered() {
             return Err(unexpected);
         }
+        self.endpoints.cut.raise(frame.cut);
         let (node, post) = (part.node, part.post);
         match (self.posts.body(post), frame.kind) {
             (PostBody::Verbs(doorbell), FrameKind::Reply) => {

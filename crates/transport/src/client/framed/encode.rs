@@ -65,7 +65,13 @@ impl Cursor {
     }
 
     /// Appends a frame with the verbs for `node` from the cursor on; returns the cursor after them.
-    pub(crate) fn encode(self, node: NodeId, doorbell: &Doorbell, tag: u64, out: &mut Vec<u8>) -> Self {
+    pub(crate) fn encode(
+        self,
+        node: NodeId,
+        doorbell: &Doorbell,
+        [tag, cut]: [u64; 2],
+        out: &mut Vec<u8>,
+    ) -> Self {
         let mut at = self;
         let mut frame = RequestFrame::begin(out);
         while let Some(request) = at.seek(node, doorbell.requests()) {
@@ -76,7 +82,7 @@ impl Cursor {
             frame.push(verb);
             at = next;
         }
-        frame.end(tag);
+        frame.end(tag, cut);
         at
     }
 

@@ -1,5 +1,7 @@
 //! Appending records: executed changes, in their order.
 
+use super::checkpoint::EarlierCheckpoint;
+use super::cuts::{BaseCheckpoint, Cuts};
 use super::files::SegmentFile;
 use super::granules::Granules;
 use super::record::{Origin, RecordBuilder, RecordKind};
@@ -7,7 +9,7 @@ use super::{Durability, checkpoint, files};
 use crate::shm::Mapping;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,7 +22,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Records that are not in the file yet.
 #[derive(Debug)]
-struct Tail {
+pub(super) struct Tail {
     buffer: Vec<u8>,
     /// The number of the next record.
     next: u64,
@@ -49,6 +51,9 @@ pub(in crate::daemon) struct Log {
     last_written: AtomicU64,
     last_durable: AtomicU64,
     granules: Option<Granules>,
+    pub(super) cuts: Cuts,
+    /// Excludes checkpoints and returns from each other.
+    maintenance: Mutex<()>,
     /// Bytes of the last checkpoint.
     checkpoint_bytes: AtomicU64,
     /// Whether the syncing thread has work.
@@ -130,7 +135,7 @@ impl Log {
         level: Durability,
         path: PathBuf,
         (segment, before): (SegmentFile, u64),
-        checkpoint_bytes: u64,
+        (checkpoint_bytes, cuts): (u64, Cuts),
         lock: File,
     ) -> io::Result<Self> {
         let (last, salt) = (segment.head.first - 1, segment.head.salt);
@@ -145,6 +150,8 @@ impl Log {
             last_written: AtomicU64::new(last),
             last_durable: AtomicU64::new(last),
             granules: (level == Durability::Always).then(Granules::new),
+            cuts,
+            maintenance: Mutex::new(()),
             checkpoint_bytes: AtomicU64::new(checkpoint_bytes),
             work: (Mutex::new(false), Condvar::new()),
             stopping: AtomicBool::new(false),
@@ -160,9 +167,51 @@ impl Log {
     /// Begins a record.
     #[inline]
     pub(in crate::daemon) fn begin(&self) -> Recorder<'_> {
-        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.lock_tail();
         let builder = RecordBuilder::begin(&mut tail.buffer);
         Recorder { log: self, tail, builder: Some(builder), is_announced: false }
+    }
+
+    /// Begins the cut of a request, before the request is executed.
+    #[inline]
+    pub(in crate::daemon) fn begin_cut(&self, cut: u64) {
+        if cut > self.cuts.number() && self.cuts.is_active() {
+            self.append_cut(cut);
+        }
+    }
+
+    #[cold]
+    fn append_cut(&self, cut: u64) {
+        let mut tail = self.lock_tail();
+        if cut <= self.cuts.number() {
+            return;
+        }
+        let (number, durable) = (tail.next, self.last_durable.load(Ordering::Relaxed));
+        let mut builder = RecordBuilder::begin(&mut tail.buffer);
+        builder.answer(cut);
+        builder.end(&mut tail.buffer, (RecordKind::Cut, OWN), [number, durable, self.salt]);
+        tail.next += 1;
+        self.last_appended.store(number, Ordering::Release);
+        self.cuts.set(cut);
+    }
+
+    /// The cut for an answer with bytes that the caller has read.
+    #[inline]
+    pub(in crate::daemon) fn cut_after_reads(&self) -> u64 {
+        self.cuts.after_reads()
+    }
+
+    pub(super) fn lock_tail(&self) -> MutexGuard<'_, Tail> {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Excludes checkpoints.
+    pub(super) fn exclude_checkpoints(&self) -> MutexGuard<'_, ()> {
+        self.maintenance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Records a change that the memory node makes itself.
@@ -224,7 +273,7 @@ impl Log {
         }
         let mut buffer = std::mem::take(&mut written.spare);
         let last = {
-            let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tail = self.lock_tail();
             std::mem::swap(&mut tail.buffer, &mut buffer);
             tail.next - 1
         };
@@ -276,6 +325,9 @@ impl Log {
             };
             if due {
                 synced = Instant::now();
+                if let Durability::Interval(_) = self.level {
+                    self.begin_cut(self.cuts.next());
+                }
                 let _ = self.sync();
                 wake();
             }
@@ -304,13 +356,30 @@ impl Log {
     }
 
     fn is_checkpoint_due(&self) -> bool {
+        if let Durability::Interval(interval) = self.level
+            && self.cuts.postpones_checkpoints(interval)
+        {
+            return false;
+        }
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = written.before + written.segment.bytes;
         bytes > self.checkpoint_bytes.load(Ordering::Relaxed).max(CHECKPOINT_BYTES_LEAST)
     }
 
-    /// Copies the memory into a new checkpoint, and removes the segments before it.
+    /// Copies the memory into a new checkpoint, and removes the segments that no return needs.
     pub(in crate::daemon) fn checkpoint(&self, mapping: &Mapping, memory: &File) -> io::Result<()> {
+        let _excluded = self.exclude_checkpoints();
+        let earlier = if self.cuts.is_active() { EarlierCheckpoint::Keep } else { EarlierCheckpoint::Remove };
+        self.copy_memory(mapping, memory, earlier)
+    }
+
+    /// As [`checkpoint`](Self::checkpoint). The caller excludes other checkpoints.
+    pub(super) fn copy_memory(
+        &self,
+        mapping: &Mapping,
+        memory: &File,
+        earlier: EarlierCheckpoint,
+    ) -> io::Result<()> {
         // The rotation syncs what has arrived since, while no verb executes.
         self.sync()?;
         let first = self.rotate()?;
@@ -320,14 +389,18 @@ impl Log {
                 checkpoint::CheckpointDraft::begin(&self.path, mapping.bytes(), [self.salt, first])?;
             draft.copy(mapping, memory)?;
             // The copy may have changes that are not durable yet.
-            let last = self.last_appended.load(Ordering::Acquire);
+            let (last, cut) = {
+                let tail = self.lock_tail();
+                (tail.next - 1, self.cuts.number())
+            };
             self.sync()?;
-            draft.complete(last)
+            draft.complete([last, cut], earlier).map(|bytes| (bytes, BaseCheckpoint { first, cut }))
         };
-        let bytes = copied().map_err(failed)?;
+        let (bytes, base) = copied().map_err(failed)?;
         self.checkpoint_bytes.store(bytes, Ordering::Relaxed);
         self.written.lock().unwrap_or_else(PoisonError::into_inner).before = 0;
-        for segment in files::segments(&self.path)?.into_iter().filter(|&segment| segment < first) {
+        let needed = self.cuts.replace_base(base, earlier);
+        for segment in files::segments(&self.path)?.into_iter().filter(|&segment| segment < needed.first) {
             // A segment that stays is ignored by a restart, and removed by the next checkpoint.
             let _ = std::fs::remove_file(files::segment_path(&self.path, segment));
         }
@@ -337,7 +410,7 @@ impl Log {
     /// Begins a new segment; returns the number of its first record.
     fn rotate(&self) -> io::Result<u64> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.lock_tail();
         let first = tail.next;
         let failed = |error: io::Error| self.fail("write", &error);
         written.segment.append(&tail.buffer).map_err(failed)?;
@@ -365,6 +438,8 @@ impl Log {
     pub(in crate::daemon) fn close(&self, mapping: &Mapping, memory: &File) -> io::Result<()> {
         match self.failure() {
             Some(error) => Err(error),
+            // A return may need the present checkpoints.
+            None if self.cuts.is_active() => self.sync(),
             None => self.checkpoint(mapping, memory),
         }
     }

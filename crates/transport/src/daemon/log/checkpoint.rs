@@ -5,14 +5,15 @@
 //! + 24  8  salt of the log  + 32  8  number of the record at which the log is applied    + 40  16  zero
 //! + 56  8  checksum: XXH3-64 of the bytes before
 //! pages:   number 8 | XXH3-64 of the page, with (number + salt) as seed 8 | 4096 bytes     those that are not zero
-//! end:     2^64 - 1 8 | number of pages 8 | last record of the log that the copy may contain 8 | checksum of these 8
+//! end:     2^64 - 1 8 | number of pages 8 | last record of the log that the copy may contain 8 | the cut at that
+//!          record 8 | checksum of these 8
 //! ```
 
 use super::files;
 use crate::shm::{Mapping, stored_range};
 use farwood_fabric::u64_at;
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
+use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -21,8 +22,18 @@ const VERSION: u64 = 1;
 const HEAD_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
 const END: u64 = u64::MAX;
+const END_BYTES: usize = 40;
 const OTHER_SIZE: &str =
     "it is of a memory node of another size: give the --memory and --device-memory that it was created with";
+
+/// The treatment of the checkpoint that a new one replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EarlierCheckpoint {
+    /// It stays under the name of [`files::before_path`].
+    Keep,
+    /// It is removed.
+    Remove,
+}
 
 /// A checkpoint that is being written.
 pub(super) struct CheckpointDraft<'p> {
@@ -74,13 +85,22 @@ impl<'p> CheckpointDraft<'p> {
         Ok(())
     }
 
-    /// Gives the checkpoint its name; returns its bytes. The log is durable up to `last`.
-    pub(super) fn complete(mut self, last: u64) -> io::Result<u64> {
-        let end = words(&[END, self.pages, last]);
+    /// Gives the checkpoint its name; returns its bytes. The log is durable up to `last`, where the cut is `cut`. The
+    /// checkpoint before may get another name.
+    pub(super) fn complete(mut self, [last, cut]: [u64; 2], earlier: EarlierCheckpoint) -> io::Result<u64> {
+        let end = words(&[END, self.pages, last, cut]);
         self.out.write_all(&end)?;
         self.out.write_all(&xxh3_64_with_seed(&end, self.salt).to_le_bytes())?;
         let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
+        let before = files::before_path(self.path);
+        match fs::remove_file(&before) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        if earlier == EarlierCheckpoint::Keep {
+            fs::hard_link(self.path, before)?;
+        }
         fs::rename(&self.temporary, self.path)?;
         files::sync_folder(self.path)?;
         file.metadata().map(|metadata| metadata.len())
@@ -95,6 +115,8 @@ pub(super) struct CheckpointHead {
     pub(super) first: u64,
     /// The last record that the copy may contain.
     pub(super) last: u64,
+    /// The cut at that record.
+    pub(super) cut: u64,
     /// Bytes of the file.
     pub(super) bytes: u64,
 }
@@ -155,11 +177,12 @@ pub(super) fn load(path: &Path, mapping: &Mapping) -> Result<CheckpointHead, NoC
         input.read_exact(&mut place)?;
         let (number, checksum) = (u64_at(&place, 0), u64_at(&place, 8));
         if number == END {
-            let mut rest = [0; 16];
+            let mut rest = [0; END_BYTES - 16];
             input.read_exact(&mut rest)?;
-            let end = [&place[..], &rest[..8]].concat();
-            let is_whole = checksum == pages && u64_at(&rest, 8) == xxh3_64_with_seed(&end, salt);
-            let whole = CheckpointHead { salt, first, last: u64_at(&rest, 0), bytes };
+            let end = [&place[..], &rest[..16]].concat();
+            let is_whole = checksum == pages && u64_at(&rest, 16) == xxh3_64_with_seed(&end, salt);
+            let (last, cut) = (u64_at(&rest, 0), u64_at(&rest, 8));
+            let whole = CheckpointHead { salt, first, last, cut, bytes };
             let damaged = || NoCheckpoint::Damaged(format!("the end at offset {at} is damaged"));
             return is_whole.then_some(whole).ok_or_else(damaged);
         }
@@ -173,4 +196,19 @@ pub(super) fn load(path: &Path, mapping: &Mapping) -> Result<CheckpointHead, NoC
         pages += 1;
         at += (16 + PAGE_BYTES) as u64;
     }
+}
+
+/// The first record to apply to a checkpoint, and the cut at the last record that it may contain.
+pub(super) fn span_of(path: &Path) -> io::Result<(u64, u64)> {
+    let mut file = File::open(path)?;
+    let (mut head, mut end) = ([0; HEAD_BYTES], [0; END_BYTES]);
+    file.read_exact(&mut head)?;
+    let at = file.metadata()?.len().saturating_sub(END_BYTES as u64);
+    file.seek(io::SeekFrom::Start(at))?;
+    file.read_exact(&mut end)?;
+    let salt = u64_at(&head, 24);
+    let is_intact = u64_at(&head, 56) == xxh3_64(&head[..56])
+        && u64_at(&end, END_BYTES - 8) == xxh3_64_with_seed(&end[..END_BYTES - 8], salt);
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its head or end is damaged");
+    is_intact.then(|| (u64_at(&head, 32), u64_at(&end, 24))).ok_or_else(damaged)
 }

@@ -1,5 +1,5 @@
 //! The files of a log: `FILE` is the checkpoint, `FILE.log.NUMBER` a segment that begins with that record (16
-//! hexadecimal digits), `FILE.lock` the lock of the memory node.
+//! hexadecimal digits), `FILE.before` the checkpoint before, `FILE.lock` the lock of the memory node.
 //!
 //! ```text
 //! segment:  + 0  8  "FARLOG\0\0"     + 8   8  version, 1        + 16  8  number of the first record
@@ -38,6 +38,11 @@ pub(super) fn segment_path(path: &Path, record: u64) -> PathBuf {
 /// The path of a checkpoint that is being written.
 pub(super) fn draft_path(path: &Path) -> PathBuf {
     beside(path, ".new")
+}
+
+/// The path of the checkpoint before the last one, which a pool of several memory nodes keeps.
+pub(super) fn before_path(path: &Path) -> PathBuf {
+    beside(path, ".before")
 }
 
 /// The first records of the segments of a log, in order.

@@ -13,6 +13,7 @@
 //! | `files.rs` | the names of the files, the head of a segment, the lock |
 //! | `checkpoint.rs` | writing and reading a copy of the memory |
 //! | `recovery.rs` | the restart |
+//! | `cuts.rs`, `returning.rs` | the states to which several memory nodes return together |
 //!
 //! # Why a prefix of the log is a state that existed
 //!
@@ -33,15 +34,18 @@
 
 mod appender;
 mod checkpoint;
+mod cuts;
 mod files;
 mod granules;
 mod record;
 mod recovery;
+mod returning;
 
 pub(super) use appender::{Log, Recorder};
 pub(super) use checkpoint::is_checkpoint;
 pub(super) use record::Origin;
 pub(super) use recovery::open;
+pub(super) use returning::CutSpan;
 
 use std::fmt;
 use std::str::FromStr;
@@ -54,7 +58,7 @@ pub enum Durability {
     #[default]
     Orderly,
     /// At most this long after their answers: a power failure loses the last changes. A kill of the process loses
-    /// nothing. Its pool has one memory node.
+    /// nothing. A pool of several memory nodes returns to a state that existed.
     Interval(Duration),
     /// Before their answers: neither a kill nor a power failure loses an answered change.
     Always,

@@ -1,7 +1,7 @@
 //! The format of a record.
 //!
 //! ```text
-//! + 0   4   bytes of the record, a multiple of 8      + 4   1   kind           + 5   3   zero
+//! + 0   4   bytes of the record, a multiple of 8      + 4   1   kind, below    + 5   3   zero
 //! + 8   8   number of the record, from 1
 //! + 16  8   number of the last record that was durable when this one was written
 //! + 24  8   checksum: XXH3-64 of the record with 0 here; its seed is the salt of the log
@@ -13,9 +13,10 @@
 //!           answers: words
 //! ```
 //!
-//! Numbers are little-endian. The first word of a record is never 0, so zeros are the end of a segment that was
-//! allocated in advance. Identity, connection and tag name the frame, so that a copy of the log on another machine can
-//! answer a frame that is sent again.
+//! Kinds: 1 the changes of a frame, 2 a change by the memory node itself, 3 the begin of a cut, whose number is the
+//! only answer. Numbers are little-endian. The first word of a record is never 0, so zeros are the end of a segment
+//! that was allocated in advance. Identity, connection and tag name the frame, so that a copy of the log on another
+//! machine can answer a frame that is sent again.
 
 use farwood_fabric::ClientId;
 use farwood_fabric::{u32_at, u64_at};
@@ -35,6 +36,8 @@ pub(super) enum RecordKind {
     Frame = 1,
     /// A change by the memory node itself: its header, or a fence.
     Node = 2,
+    /// The begin of a cut: its number is the only answer.
+    Cut = 3,
 }
 
 /// The frame that a record belongs to.
@@ -118,6 +121,7 @@ pub(super) struct LogRecord<'b> {
     pub(super) number: u64,
     pub(super) durable: u64,
     pub(super) bytes: usize,
+    kind: u8,
     effects: u32,
     body: &'b [u8],
 }
@@ -143,9 +147,15 @@ impl<'b> LogRecord<'b> {
             number: u64_at(record, 8),
             durable: u64_at(record, 16),
             bytes: length,
+            kind: record[4],
             effects: u32_at(record, 56),
             body: &record[HEAD_BYTES..],
         })
+    }
+
+    /// The number of the cut that begins with this record.
+    pub(super) fn cut(&self) -> Option<u64> {
+        (self.kind == RecordKind::Cut as u8 && self.body.len() == 8).then(|| u64_at(self.body, 0))
     }
 
     /// The effects: offsets in the memory, and bytes.
@@ -197,6 +207,16 @@ mod tests {
             assert_eq!(LogRecord::first(&damaged, 5), None, "{at}");
         }
         assert_eq!(LogRecord::first(&[0; 4096], 5), None);
+    }
+
+    #[test]
+    fn a_cut_is_read_back() {
+        let mut buffer = Vec::new();
+        let mut builder = RecordBuilder::begin(&mut buffer);
+        builder.answer(99);
+        builder.end(&mut buffer, (RecordKind::Cut, ORIGIN), [1, 0, 5]);
+        assert_eq!(LogRecord::first(&buffer, 5).unwrap().cut(), Some(99));
+        assert_eq!(LogRecord::first(&record(1, 0), 5).unwrap().cut(), None);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::Durability;
 use super::appender::Log;
-use super::checkpoint::{self, CheckpointDraft, CheckpointHead, NoCheckpoint};
+use super::checkpoint::{self, CheckpointDraft, CheckpointHead, EarlierCheckpoint, NoCheckpoint};
+use super::cuts::{BaseCheckpoint, Cuts};
 use super::files::{self, SEGMENT_HEAD_BYTES, SegmentFile, SegmentHead};
 use super::record::LogRecord;
 use crate::error::FileFault;
@@ -44,10 +45,12 @@ pub(in crate::daemon) fn open(
         return Ok(Recovered { log, is_new: true, may_miss: false });
     }
     let head = checkpoint::load(path, mapping).map_err(refused)?;
-    let replayed = replay(path, &segments, &head, mapping)?;
+    let replayed = replay(path, &segments, &head, mapping, ReplayEnd::Log)?;
     let segment = head_of(replayed.next, head.salt, level);
     let segment = SegmentFile::create(path, segment).map_err(FileFault::System)?;
-    let log = Log::new(level, path.to_owned(), (segment, replayed.bytes), head.bytes, lock);
+    let last = BaseCheckpoint { first: head.first, cut: head.cut };
+    let cuts = Cuts::new(replayed.cut, last, before(path).map_err(FileFault::System)?);
+    let log = Log::new(level, path.to_owned(), (segment, replayed.bytes), (head.bytes, cuts), lock);
     let may_miss = !replayed.is_always && replayed.boot != files::boot();
     Ok(Recovered { log: log.map_err(FileFault::System)?, is_new: false, may_miss })
 }
@@ -70,11 +73,21 @@ fn begin(path: &Path, level: Durability, mapping: &Mapping, memory: &File, lock:
     let segment = SegmentFile::create(path, head_of(1, salt, level))?;
     let mut draft = CheckpointDraft::begin(path, mapping.bytes(), [salt, 1])?;
     draft.copy(mapping, memory)?;
-    let bytes = draft.complete(0)?;
-    Log::new(level, path.to_owned(), (segment, 0), bytes, lock)
+    let bytes = draft.complete([0, 0], EarlierCheckpoint::Remove)?;
+    let cuts = Cuts::new(0, BaseCheckpoint { first: 1, cut: 0 }, None);
+    Log::new(level, path.to_owned(), (segment, 0), (bytes, cuts), lock)
 }
 
-fn refused(error: NoCheckpoint) -> FileFault {
+/// The checkpoint before the last one, if it is there.
+fn before(path: &Path) -> io::Result<Option<BaseCheckpoint>> {
+    match checkpoint::span_of(&files::before_path(path)) {
+        Ok((first, cut)) => Ok(Some(BaseCheckpoint { first, cut })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn refused(error: NoCheckpoint) -> FileFault {
     match error {
         NoCheckpoint::Io(error) => FileFault::System(error),
         NoCheckpoint::Damaged(why) => FileFault::Damaged(why),
@@ -87,8 +100,17 @@ fn refused(error: NoCheckpoint) -> FileFault {
     }
 }
 
-/// The end of the log.
-struct Replayed {
+/// Where a replay ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReplayEnd {
+    /// At the end of the log.
+    Log,
+    /// Before this cut, or before the next one that the log has.
+    Cut(u64),
+}
+
+/// The end of a replay.
+pub(super) struct Replayed {
     /// The number of the next record.
     next: u64,
     /// Bytes of the applied segments.
@@ -96,70 +118,124 @@ struct Replayed {
     /// The boot of the machine that wrote the last segment, and whether its level was `always`.
     boot: u64,
     is_always: bool,
+    /// The last cut.
+    cut: u64,
 }
 
 /// Applies the records of the segments from the one of the checkpoint on.
-fn replay(
+pub(super) fn replay(
     path: &Path,
     segments: &[u64],
     head: &CheckpointHead,
     mapping: &Mapping,
+    end: ReplayEnd,
 ) -> Result<Replayed, FileFault> {
-    let mut replayed = Replayed { next: head.first, bytes: 0, boot: 0, is_always: false };
     // A checkpoint takes its name after its segment exists.
     if !segments.contains(&head.first) {
         let missing = files::segment_path(path, head.first);
         return Err(FileFault::Damaged(format!("the segment {} of its log is missing", missing.display())));
     }
-    // The last record that some intact record, or the checkpoint, calls durable.
-    let mut durable = head.last;
+    let replayed = Replayed { next: head.first, bytes: 0, boot: 0, is_always: false, cut: head.cut };
+    let mut replay = Replay { path, salt: head.salt, mapping, end, durable: head.last, replayed };
     for (at, &first) in segments.iter().enumerate().filter(|(_, first)| **first >= head.first) {
-        let file = files::segment_path(path, first);
+        let place = if at + 1 == segments.len() { SegmentPlace::Last } else { SegmentPlace::Inner };
+        match replay.apply_segment(first, place)? {
+            SegmentEnd::Records => {}
+            SegmentEnd::Unwritten => break,
+            SegmentEnd::Cut => return Ok(replay.replayed),
+        }
+    }
+    let (next, durable) = (replay.replayed.next, replay.durable);
+    if durable >= next {
+        let why = format!("its log ends with record {}, and {durable} records were durable", next - 1);
+        return Err(FileFault::Damaged(why));
+    }
+    match end {
+        ReplayEnd::Log => Ok(replay.replayed),
+        ReplayEnd::Cut(cut) => Err(FileFault::Damaged(format!("its log ends before the cut {cut}"))),
+    }
+}
+
+/// The position of a segment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SegmentPlace {
+    Inner,
+    Last,
+}
+
+/// The reason why a segment has no more records to apply.
+enum SegmentEnd {
+    /// They are applied.
+    Records,
+    /// The machine failed before the segment was durable.
+    Unwritten,
+    /// The cut begins.
+    Cut,
+}
+
+/// A replay in progress.
+struct Replay<'a> {
+    path: &'a Path,
+    salt: u64,
+    mapping: &'a Mapping,
+    end: ReplayEnd,
+    /// The last record that some intact record, or the checkpoint, calls durable.
+    durable: u64,
+    replayed: Replayed,
+}
+
+impl Replay<'_> {
+    fn apply_segment(&mut self, first: u64, place: SegmentPlace) -> Result<SegmentEnd, FileFault> {
+        let file = files::segment_path(self.path, first);
         let damaged = |why: &str| FileFault::Damaged(format!("{}: {why}", file.display()));
-        if first != replayed.next {
-            let why = format!("the records {} to {} before it are missing", replayed.next, first - 1);
+        if first != self.replayed.next {
+            let why = format!("the records {} to {} before it are missing", self.replayed.next, first - 1);
             return Err(damaged(&why));
         }
         let bytes = fs::read(&file).map_err(FileFault::System)?;
-        let is_last = at + 1 == segments.len();
         let segment = match SegmentHead::decode(&bytes) {
-            Ok(segment) if (segment.first, segment.salt) == (first, head.salt) => segment,
+            Ok(segment) if (segment.first, segment.salt) == (first, self.salt) => segment,
             // The machine failed before the head of the last segment was durable. Records follow a durable head only,
             // and the restart creates the segment again.
-            Err(_) if is_last && durable < first && !has_records(&bytes, head.salt) => break,
+            Err(_)
+                if place == SegmentPlace::Last && self.durable < first && !has_records(&bytes, self.salt) =>
+            {
+                return Ok(SegmentEnd::Unwritten);
+            }
             Ok(_) => return Err(damaged("it belongs to another log")),
             Err(why) => return Err(damaged(&why)),
         };
         let mut offset = SEGMENT_HEAD_BYTES;
-        while let Some(record) = LogRecord::first(&bytes[offset..], head.salt) {
-            if record.number != replayed.next {
+        while let Some(record) = LogRecord::first(&bytes[offset..], self.salt) {
+            if record.number != self.replayed.next {
                 break;
             }
+            if let Some(cut) = record.cut() {
+                if matches!(self.end, ReplayEnd::Cut(end) if cut >= end) {
+                    return Ok(SegmentEnd::Cut);
+                }
+                self.replayed.cut = self.replayed.cut.max(cut);
+            }
             for (offset, data) in record.effects() {
-                let written = mapping.write_up(offset, data);
+                let written = self.mapping.write_up(offset, data);
                 written.map_err(|_| damaged("a record changes bytes outside of the memory"))?;
             }
-            durable = durable.max(record.durable);
-            replayed.next += 1;
+            self.durable = self.durable.max(record.durable);
+            self.replayed.next += 1;
             offset += record.bytes;
         }
-        durable = durable.max(last_durable(&bytes[offset..], head.salt));
-        if durable >= replayed.next {
+        self.durable = self.durable.max(last_durable(&bytes[offset..], self.salt));
+        if self.durable >= self.replayed.next {
             let why = format!(
-                "the record {} at offset {offset} is damaged, and was durable: {durable} records were",
-                replayed.next
+                "the record {} at offset {offset} is damaged, and was durable: {} records were",
+                self.replayed.next, self.durable
             );
             return Err(damaged(&why));
         }
-        replayed.bytes += offset as u64;
-        (replayed.boot, replayed.is_always) = (segment.boot, segment.is_always);
+        self.replayed.bytes += offset as u64;
+        (self.replayed.boot, self.replayed.is_always) = (segment.boot, segment.is_always);
+        Ok(SegmentEnd::Records)
     }
-    if durable >= replayed.next {
-        let why =
-            format!("its log ends with record {}, and {durable} records were durable", replayed.next - 1);
-        return Err(FileFault::Damaged(why));
-    }
-    Ok(replayed)
 }
 
 /// Whether a segment has an intact record.

@@ -2,7 +2,7 @@
 
 use super::appender::Log;
 use super::record::Origin;
-use super::{Durability, files, open};
+use super::{CutSpan, Durability, files, open};
 use crate::error::FileFault;
 use crate::shm::Mapping;
 use rustix::fs::MemfdFlags;
@@ -341,4 +341,91 @@ fn levels_are_read_and_shown() {
     for text in ["", "interval", "interval=", "interval=x", "interval=0", "interval=-1", "sometimes"] {
         assert!(text.parse::<Durability>().is_err(), "{text}");
     }
+}
+
+/// A log with cuts, checkpoints beside them, and the memory before each cut.
+struct WithCuts {
+    memory: Fresh,
+    log: Log,
+    /// The cuts, and the memory before each.
+    states: Vec<(u64, Vec<u64>)>,
+}
+
+const CUTS: u64 = 12;
+
+/// Changes the memory between cuts 10, 20, 30 and so on, and makes a checkpoint after those in `checkpoints`.
+fn with_cuts(path: &Path, random: &mut u64, checkpoints: &[u64]) -> WithCuts {
+    let memory = Fresh::new();
+    let log = memory.open(path, Durability::Interval(Duration::from_hours(1))).unwrap();
+    log.activate_cuts();
+    let mut states = Vec::new();
+    for number in 1..=CUTS {
+        for _ in 0..next(random) % 4 {
+            memory.change(&log, random);
+        }
+        states.push((10 * number, memory.state()));
+        log.begin_cut(10 * number);
+        // A cut that is not newer is none.
+        log.begin_cut(10 * number - 5);
+        memory.change(&log, random);
+        if checkpoints.contains(&number) {
+            log.checkpoint(&memory.mapping, &memory.file).unwrap();
+        }
+    }
+    WithCuts { memory, log, states }
+}
+
+#[test]
+fn the_memory_returns_to_each_cut_after_its_last_but_one_checkpoint() {
+    let folder = folder();
+    for seed in 1..4 {
+        for checkpoints in [&[][..], &[3], &[3, 8], &[2, 3, 8]] {
+            let path = folder.path().join(format!("{seed}-{checkpoints:?}"));
+            let kept = checkpoints.len().checked_sub(2).map_or(0, |at| checkpoints[at]);
+            for number in kept + 1..=CUTS {
+                let mut random = seed;
+                let at = path.with_extension(number.to_string());
+                let WithCuts { memory, log, states } = with_cuts(&at, &mut random, checkpoints);
+                let CutSpan { oldest, newest } = log.cut_span().unwrap();
+                assert_eq!(oldest, 10 * kept + 1);
+                let (cut, state) = &states[number as usize - 1];
+                log.return_to([*cut, newest], &memory.mapping, &memory.file, |_| ()).unwrap();
+                assert!(memory.state() == *state, "seed {seed}, {checkpoints:?}, cut {cut}");
+                // The log goes on from there.
+                memory.change(&log, &mut random);
+                let after = memory.state();
+                log.sync().unwrap();
+                let span = log.cut_span().unwrap();
+                assert!(span.oldest == newest + 1 && span.newest > newest);
+                drop(log);
+                let restarted = Fresh::new();
+                let log = restarted.open(&at, Durability::Interval(Duration::from_secs(1))).unwrap();
+                assert!(restarted.state() == after, "seed {seed}, {checkpoints:?}, cut {cut}, restarted");
+                assert!(log.cut_span().unwrap().newest >= span.newest);
+            }
+        }
+    }
+}
+
+/// A failure in the middle of a return leaves the files of before.
+#[test]
+fn a_return_that_fails_leaves_the_log() {
+    let folder = folder();
+    let path = folder.path().join("node");
+    let mut random = 5;
+    let WithCuts { memory, log, states } = with_cuts(&path, &mut random, &[3, 8]);
+    let before = memory.state();
+    // The name of the new checkpoint is taken.
+    let draft = files::draft_path(&path);
+    fs::create_dir(&draft).unwrap();
+    let fault = log.return_to([60, 5000], &memory.mapping, &memory.file, |_| ()).unwrap_err();
+    assert!(matches!(fault, FileFault::System(_)));
+    assert!(log.failure().is_some(), "the memory node ends");
+    drop(log);
+    fs::remove_dir(&draft).unwrap();
+    let memory = Fresh::new();
+    let log = memory.open(&path, Durability::Interval(Duration::from_secs(1))).unwrap();
+    assert!(memory.state() == before);
+    log.return_to([60, 5000], &memory.mapping, &memory.file, |_| ()).unwrap();
+    assert!(memory.state() == states[5].1);
 }

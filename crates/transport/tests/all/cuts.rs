@@ -1,0 +1,201 @@
+//! Power failures of pools of several memory nodes at `interval`: each memory node loses another part of its log, and
+//! the pool returns to a state that existed.
+
+use farwood_fabric::{Memory, NodeId, Remote};
+use farwood_testkit::harness::{raw_address, read_word, write_word};
+use farwood_transport::runtime::block_on;
+use farwood_transport::tcp::{
+    Credentials, Durability, MemoryNode, NodeFile, NodeSpec, PoolAddress, TcpError, TcpPool,
+};
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64;
+
+const HOST_BYTES: u64 = 32 << 20;
+/// An offset beyond all tables.
+const DATA_OFFSET: u64 = 9 << 20;
+const NODES: u16 = 3;
+const LEVEL: Durability = Durability::Interval(Duration::from_millis(20));
+
+fn start(path: &Path, durability: Durability) -> Result<MemoryNode, TcpError> {
+    let file = Some(NodeFile { durability, ..NodeFile::new(path) });
+    MemoryNode::start(&NodeSpec { file, ..NodeSpec::new((Ipv4Addr::LOCALHOST, 0).into(), HOST_BYTES) })
+}
+
+fn path(folder: &Path, node: u16) -> PathBuf {
+    folder.join(node.to_string()).join("node")
+}
+
+fn start_all(folder: &Path) -> Vec<MemoryNode> {
+    for node in 0..NODES {
+        fs::create_dir_all(path(folder, node).parent().unwrap()).unwrap();
+    }
+    (0..NODES).map(|node| start(&path(folder, node), LEVEL).unwrap()).collect()
+}
+
+fn address(nodes: &[MemoryNode]) -> PoolAddress {
+    let nodes: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
+    nodes.join(",").parse().unwrap()
+}
+
+fn open(nodes: &[MemoryNode]) -> TcpPool {
+    TcpPool::open(&address(nodes), Credentials::default()).unwrap()
+}
+
+fn word(node: u16, number: u16) -> Remote<u64> {
+    raw_address(NodeId(node), Memory::Host, DATA_OFFSET + 64 * u64::from(number)).part(0)
+}
+
+/// Ends the writers, also after a failed assertion.
+struct Stopping(AtomicBool);
+
+impl Stopping {
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Sets the flag when the test ends.
+struct StopAtEnd<'s>(&'s Stopping);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Writes increasing numbers to word `number` of each memory node, from memory node `number` on: each after the answer
+/// of the one before.
+fn write_in_turn(pool: &TcpPool, number: u16, stopping: &Stopping) {
+    let client = pool.client();
+    for value in 1.. {
+        if stopping.is_set() {
+            return;
+        }
+        for turn in 0..NODES {
+            block_on(write_word(&client, word((number + turn) % NODES, number), value)).unwrap();
+        }
+    }
+}
+
+/// Copies the last word of writer 0 to another memory node, as it reads it there.
+fn follow(pool: &TcpPool, stopping: &Stopping) {
+    let client = pool.client();
+    while !stopping.is_set() {
+        let value = block_on(read_word(&client, word(NODES - 1, 0))).unwrap();
+        block_on(write_word(&client, word(0, 9), value)).unwrap();
+    }
+}
+
+/// Copies the files of a memory node as a failure of its machine leaves them.
+fn copy_after_failure(from: &Path, to: &Path) {
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    for entry in fs::read_dir(from.parent().unwrap()).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.parent().unwrap().join(entry.file_name());
+        let mut bytes = fs::read(entry.path()).unwrap();
+        if entry.file_name().to_string_lossy().contains(".log.") {
+            // The boot that wrote the segment.
+            bytes[32] ^= 1;
+            let checksum = xxh3_64(&bytes[..56]);
+            bytes[56..64].copy_from_slice(&checksum.to_le_bytes());
+        }
+        fs::write(target, bytes).unwrap();
+    }
+}
+
+/// The words that the writers have written, and the copy by the follower.
+fn check(nodes: &[MemoryNode]) -> u64 {
+    let pool = open(nodes);
+    let client = pool.client();
+    let read = |node, number| block_on(read_word(&client, word(node, number))).unwrap();
+    for number in 0..2 {
+        let values: Vec<_> = (0..NODES).map(|turn| read((number + turn) % NODES, number)).collect();
+        assert!(values.is_sorted_by(|a, b| a >= b), "writer {number}: {values:?}");
+        assert!(values[0] - values[2] <= 1, "writer {number}: {values:?}");
+    }
+    let (followed, copied) = (read(NODES - 1, 0), read(0, 9));
+    assert!(copied <= followed, "{copied} was read from {followed}");
+    followed
+}
+
+#[test]
+fn a_pool_returns_to_a_state_that_existed() {
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = start_all(folder.path());
+    let pools = [open(&nodes), open(&nodes)];
+    let stopping = Stopping(AtomicBool::new(false));
+    let mut returned = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| write_in_turn(&pools[0], 0, &stopping));
+        scope.spawn(|| write_in_turn(&pools[0], 1, &stopping));
+        scope.spawn(|| follow(&pools[1], &stopping));
+        let _stop = StopAtEnd(&stopping);
+        for round in 0..6_u16 {
+            std::thread::sleep(Duration::from_millis(100));
+            let copies = folder.path().join(format!("copy-{round}"));
+            for node in 0..NODES {
+                let node = (round + node) % NODES;
+                copy_after_failure(&path(folder.path(), node), &path(&copies, node));
+                std::thread::sleep(Duration::from_millis(40));
+            }
+            let nodes = start_all(&copies);
+            let seen = check(&nodes);
+            assert!(seen > returned, "{seen} after {returned}: more than the interval is lost");
+            returned = seen;
+            // The pool is whole: nobody returns again.
+            assert_eq!(check(&nodes), seen);
+            drop(nodes);
+            assert_eq!(check(&start_all(&copies)), seen, "after a restart");
+        }
+    });
+}
+
+/// A memory node whose machine failed brings the others back to the cut, also those that have gone on.
+#[test]
+fn running_memory_nodes_return_with_one_that_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut nodes = start_all(folder.path());
+    let pool = open(&nodes);
+    let stopping = Stopping(AtomicBool::new(false));
+    let copies = folder.path().join("copy");
+    std::thread::scope(|scope| {
+        scope.spawn(|| write_in_turn(&pool, 0, &stopping));
+        scope.spawn(|| write_in_turn(&pool, 1, &stopping));
+        let _stop = StopAtEnd(&stopping);
+        std::thread::sleep(Duration::from_millis(100));
+        copy_after_failure(&path(folder.path(), 1), &path(&copies, 1));
+        std::thread::sleep(Duration::from_millis(100));
+    });
+    let before = block_on(read_word(&pool.client(), word(0, 0))).unwrap();
+    nodes[1] = start(&path(&copies, 1), LEVEL).unwrap();
+    let after = check_without_follower(&nodes);
+    assert!(after < before, "{after} of {before}");
+    // The clients of before do not continue on the memory of the return.
+    let error = block_on(read_word(&pool.client(), word(0, 0))).unwrap_err().to_string();
+    assert!(error.contains("open the pool again"), "{error}");
+}
+
+fn check_without_follower(nodes: &[MemoryNode]) -> u64 {
+    let pool = open(nodes);
+    block_on(write_word(&pool.client(), word(0, 9), 0)).unwrap();
+    drop(pool);
+    check(nodes)
+}
+
+#[test]
+fn memory_nodes_of_different_levels_form_no_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    for other in [Durability::Always, Durability::Orderly] {
+        let at = folder.path().join(other.to_string());
+        for node in 0..2 {
+            fs::create_dir_all(path(&at, node).parent().unwrap()).unwrap();
+        }
+        let nodes = [start(&path(&at, 0), LEVEL).unwrap(), start(&path(&at, 1), other).unwrap()];
+        let error = TcpPool::open(&address(&nodes), Credentials::default()).unwrap_err().to_string();
+        assert!(error.contains("the same level"), "{error}");
+    }
+}
