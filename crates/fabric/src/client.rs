@@ -5,7 +5,7 @@ use crate::chain::Post;
 use crate::costs::Costs;
 use crate::doorbell::{Doorbell, DoorbellPool, Op};
 use crate::error::FabricError;
-use crate::fabric::Fabric;
+use crate::fabric::{Access, Fabric};
 use crate::fetched::{Fetched, Object};
 use std::cell::RefCell;
 
@@ -41,6 +41,21 @@ impl<F: Fabric> Client<F> {
     #[inline]
     pub fn fabric(&self) -> &F {
         &self.fabric
+    }
+
+    /// Whether the client may change something. If not, it neither locks nor completes changes of other clients. [0 RT]
+    #[inline]
+    pub fn may_write(&self) -> bool {
+        self.fabric.access() == Access::ReadWrite
+    }
+
+    /// Refuses a client that may only read. Operations that change something call it first. [0 RT]
+    ///
+    /// # Errors
+    /// [`FabricError::ReadOnly`].
+    #[inline]
+    pub fn check_write(&self) -> Result<(), FabricError> {
+        if self.may_write() { Ok(()) } else { Err(FabricError::ReadOnly) }
     }
 
     /// Posts verbs and waits for all answers. **One round trip.**

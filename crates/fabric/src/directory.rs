@@ -342,6 +342,36 @@ pub async fn find_typed<F: Fabric>(
     absent
 }
 
+/// Waits while a client drops the index `name`, for a client that cannot take the lock of the directory. After an
+/// interrupted drop, the index counts as dropped until a client that may write decides. [at most 64 RT; 65 for each
+/// repetition]
+///
+/// # Errors
+/// [`FabricError::DirectoryBusy`] if a client drops it for five seconds; the errors of the fabric.
+pub async fn wait_for_drop<F: Fabric>(client: &Client<F>, name: &str) -> Result<(), FabricError> {
+    let deadline = client.fabric().now() + LOCK_PATIENCE;
+    while is_being_dropped(client, name).await? {
+        let found = LockWord::from_word(client.post(read(lock_word())).await?.whole_word());
+        if client.fabric().now() > deadline {
+            return found.holder().map_or(Ok(()), |holder| Err(FabricError::DirectoryBusy(Some(holder))));
+        }
+        client.fabric().sleep(LOCK_PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Whether an index of that name is being dropped. [at most 64 RT]
+async fn is_being_dropped<F: Fabric>(client: &Client<F>, name: &str) -> Result<bool, FabricError> {
+    for slot in 0..DIRECTORY_ENTRIES {
+        match load(client, slot).await {
+            Ok((DROPPING, raw)) if raw.name() == name => return Ok(true),
+            Ok(_) | Err(FabricError::Damaged { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
 /// The held directory lock. Release it with [`unlock`](Self::unlock).
 #[must_use = "a held lock must be released"]
 pub struct Locked<'c, F: Fabric> {
@@ -357,8 +387,9 @@ fn lock_word() -> Remote<u64> {
 /// Acquires the directory lock, also from a crashed holder. [1 RT when it is free]
 ///
 /// # Errors
-/// [`FabricError::DirectoryBusy`] if a live client holds it for five seconds.
+/// [`FabricError::DirectoryBusy`] if a live client holds it for five seconds; [`FabricError::ReadOnly`].
 pub async fn lock<F: Fabric>(client: &Client<F>) -> Result<Locked<'_, F>, FabricError> {
+    client.check_write()?;
     let mine = LockWord::held_by(client.fabric().identity()).tagged(client.fabric().lock_tag());
     let deadline = client.fabric().now() + LOCK_PATIENCE;
     let mut expected = LockWord::FREE;

@@ -90,6 +90,12 @@ impl Doorbell {
         &self.requests
     }
 
+    /// Whether all requests are READs.
+    #[inline]
+    pub fn only_reads(&self) -> bool {
+        self.requests.iter().all(|request| matches!(request.op, Op::Read { .. }))
+    }
+
     /// The requests, for their answers, and the payload that WRITEs refer to.
     #[inline]
     pub fn parts_mut(&mut self) -> (&mut [Request], &[u8]) {

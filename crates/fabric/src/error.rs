@@ -41,6 +41,8 @@ pub enum FabricError {
     /// This process is a forked child of the one that opened the pool. The remedy is to open the pool again in this
     /// process.
     Forked,
+    /// This process has opened the pool for reading only, or its token permits only reads. The change was not begun.
+    ReadOnly,
     /// The memory of the pool was removed, truncated or replaced while this process was attached.
     MemoryLost {
         /// The memory node.
@@ -104,6 +106,9 @@ impl FabricError {
             Self::OutOfRange { .. } | Self::Misaligned { .. } => Some("run `farwood check`"),
             Self::Revoked(_) => Some("open the pool again"),
             Self::Forked => Some("open the pool again in this process"),
+            Self::ReadOnly => Some(
+                "open the pool without --read-only, with the token for reading and writing if it requires one",
+            ),
             Self::PoolFull { .. } => Some("drop an index, or start again with a larger pool"),
             Self::NoMemory { .. } => Some("free memory there"),
             Self::NoClientSlot { .. } => Some("close some of them"),
@@ -147,6 +152,7 @@ impl fmt::Display for Description<'_> {
             E::Forked => f.write_str(
                 "this process is a forked child of the one that opened the pool, and must not use that handle",
             ),
+            E::ReadOnly => f.write_str("this process may only read the pool"),
             E::MemoryLost { node, why } => write!(f, "the memory of memory node {node} is lost: {why}"),
             E::Missing(capability) => {
                 write!(f, "this fabric lacks a capability that the index needs: {capability}")

@@ -17,6 +17,17 @@ pub enum Revocation {
     Alive,
 }
 
+/// The verbs that a client may post.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// All verbs.
+    #[default]
+    ReadWrite,
+    /// READs only. The client has no slot of the client table and takes no lock, so it leaves nothing to clean up, and
+    /// completes no change of another client.
+    ReadOnly,
+}
+
 /// CPU work of an index that depends on its data and its cache, besides the CPU time of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuWork {
@@ -41,6 +52,13 @@ pub trait Fabric {
     /// The identity of this client's compute node in the pool's client table. The clients of a compute node share it,
     /// because they hand locks to each other and crash together.
     fn identity(&self) -> ClientId;
+
+    /// The verbs that this client may post. If it may only read, [`identity`](Self::identity) is [`ClientId::NONE`],
+    /// and a doorbell with another verb is refused with [`FabricError::ReadOnly`].
+    #[inline]
+    fn access(&self) -> Access {
+        Access::ReadWrite
+    }
 
     /// Executes the requests of a doorbell, chains in order, and returns the doorbell with the answers.
     ///
@@ -112,6 +130,10 @@ impl<F: Fabric> Fabric for &F {
 
     fn identity(&self) -> ClientId {
         F::identity(self)
+    }
+
+    fn access(&self) -> Access {
+        F::access(self)
     }
 
     fn submit(&self, doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {

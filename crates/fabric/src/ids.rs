@@ -14,6 +14,13 @@ pub struct ClientId {
     pub epoch: u32,
 }
 
+impl ClientId {
+    /// The identity of a process that only reads: it has no slot of the client table, and no lock names it.
+    pub const NONE: Self = Self { slot: u16::MAX, epoch: 0 };
+}
+
+const _: () = assert!(ClientId::NONE.slot as usize >= CLIENTS_MAX);
+
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.slot, self.epoch)

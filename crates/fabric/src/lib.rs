@@ -39,7 +39,7 @@ pub use client::Client;
 pub use costs::Costs;
 pub use doorbell::{ChainFlag, Doorbell, DoorbellPool, Op, Request};
 pub use error::FabricError;
-pub use fabric::{CpuWork, Fabric, Revocation};
+pub use fabric::{Access, CpuWork, Fabric, Revocation};
 pub use fetched::{Checked, Fetched, Object, Torn, Words};
 pub use ids::ClientId;
 pub use little_endian::{u32_at, u64_at};

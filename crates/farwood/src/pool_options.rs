@@ -18,6 +18,7 @@ pub struct PoolOptions {
     device_bytes: u64,
     backing: Backing,
     group: Option<String>,
+    mode: Option<u32>,
 }
 
 impl Default for PoolOptions {
@@ -39,6 +40,7 @@ impl PoolOptions {
             device_bytes: DEVICE_BYTES_DEFAULT,
             backing: Backing::Growable,
             group: None,
+            mode: None,
         }
     }
 
@@ -74,6 +76,14 @@ impl PoolOptions {
         Self { group: Some(group.into()), ..self }
     }
 
+    /// Sets the permissions of all files of the pool: 0600 and more, without execution and without writing by
+    /// everybody. The default is 0600, or 0660 with a [`group`](Self::group). With 0640 or 0644, other users read the
+    /// pool ([`Pool::open_read_only`](crate::Pool::open_read_only)) if `FARWOOD_SHM_OWNER` names the owner of its
+    /// files, or `FARWOOD_SHM_GROUP` their group.
+    pub fn mode(self, mode: u32) -> Self {
+        Self { mode: Some(mode), ..self }
+    }
+
     /// The options with a name, for shared memory.
     pub(crate) fn spec(&self, name: PoolName) -> Result<PoolSpec, ShmError> {
         Ok(PoolSpec {
@@ -83,6 +93,7 @@ impl PoolOptions {
             device_bytes: self.device_bytes,
             backing: self.backing,
             group: self.group.as_deref().map(group_number).transpose()?,
+            mode: self.mode,
         })
     }
 }

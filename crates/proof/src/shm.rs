@@ -80,6 +80,7 @@ impl Shm {
             device_bytes: DEVICE_BYTES,
             backing: Backing::Growable,
             group: None,
+            mode: None,
         };
         create(&SegmentDir::at(&directory.0), &spec).expect("a pool can be created");
         Self { pool: attach(&directory.0), directory }

@@ -9,7 +9,7 @@ use crate::shm::{PoolName, ShmFabric, ShmMemory, ShmPool, ShmServer};
 #[cfg(feature = "tcp")]
 use crate::tcp::{PoolAddress, TcpFabric, TcpMemory, TcpPool, TcpServer};
 use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_BYTES, LINE_WORDS,
+    Access, Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_BYTES, LINE_WORDS,
     MemoryWork, PoolShape, Revocation, Server, ServerMemory,
 };
 use std::fmt;
@@ -97,6 +97,11 @@ impl Fabric for AnyFabric {
     #[inline]
     fn identity(&self) -> ClientId {
         dispatch!(self, fabric => fabric.identity())
+    }
+
+    #[inline]
+    fn access(&self) -> Access {
+        dispatch!(self, fabric => fabric.access())
     }
 
     #[inline]

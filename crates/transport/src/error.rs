@@ -103,6 +103,12 @@ pub enum TcpError {
         /// The memory node's message.
         why: String,
     },
+    /// The token of this client permits only reads, and the client has not asked for reading only.
+    #[error("the memory node at {address} permits only reads with this client's token{}", self.suffix())]
+    ReadOnlyToken {
+        /// The address.
+        address: String,
+    },
     /// The memory node does not know the token of this client.
     #[error("the memory node at {address} does not know this client's token: {why}{}", self.suffix())]
     Unproven {
@@ -185,6 +191,9 @@ impl TcpError {
             }
             Self::BadToken { .. } => {
                 "name the token's file in FARWOOD_TOKEN_FILE, or in the URL (?token-file=FILE), which takes precedence"
+            }
+            Self::ReadOnlyToken { .. } => {
+                "open the pool read-only (--read-only), or name the file of the token for reading and writing"
             }
             Self::Unproven { .. } => {
                 "check the address; if its memory nodes require no token, name none (?environment=no in the URL \
@@ -346,6 +355,7 @@ mod tests {
             TcpError::NotThere { address: address.clone(), why: why.clone() },
             TcpError::NotThere { address: address.clone(), why: CLOSED.to_owned() },
             TcpError::BadToken { address: address.clone(), why: why.clone() },
+            TcpError::ReadOnlyToken { address: address.clone() },
             TcpError::Unproven { address: address.clone(), why: why.clone() },
             TcpError::Untrusted { address: address.clone(), why: why.clone() },
             TcpError::Unusable { address, why: why.clone() },

@@ -125,6 +125,7 @@ impl BenchPool {
                 device_bytes: DEVICE_BYTES_DEFAULT,
                 backing: Backing::Growable,
                 group: None,
+                mode: None,
             };
             create(&SegmentDir::from_env(), &spec)?;
         }

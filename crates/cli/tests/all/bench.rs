@@ -441,6 +441,7 @@ fn a_run_in_an_existing_pool_drops_its_index() {
         device_bytes: superblock::DEVICE_BYTES_DEFAULT,
         backing: Backing::Growable,
         group: None,
+        mode: None,
     };
     create(&dir, &spec).unwrap();
     let record = place.record("--pool shm://mine --keys 2000 --operations 1000 --compute-nodes 2");

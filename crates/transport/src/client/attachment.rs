@@ -5,7 +5,7 @@ use super::membership::{Unregistered, fence_own};
 use super::transport::VerbTransport;
 use crate::fork::ForkCount;
 use crate::runtime::block_on;
-use farwood_fabric::{Client, ClientId, FabricError, client_table};
+use farwood_fabric::{Access, Client, ClientId, FabricError, client_table};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 pub(super) struct Attachment<W: VerbTransport> {
     pub(super) endpoints: Arc<Endpoints>,
     pub(super) shared: Arc<W::Shared>,
-    pub(super) identity: ClientId,
+    /// The identity; `None`: this process only reads.
+    pub(super) client: Option<ClientId>,
     pub(super) next_number: AtomicU64,
     /// Tag of the next acquisition of a lock.
     pub(super) next_lock_tag: AtomicU16,
@@ -27,11 +28,21 @@ pub(super) struct Attachment<W: VerbTransport> {
 }
 
 impl<W: VerbTransport> Attachment<W> {
+    #[inline]
+    pub(super) fn identity(&self) -> ClientId {
+        self.client.unwrap_or(ClientId::NONE)
+    }
+
+    #[inline]
+    pub(super) fn access(&self) -> Access {
+        if self.client.is_some() { Access::ReadWrite } else { Access::ReadOnly }
+    }
+
     /// Refuses a forked child, and a compute node that has left the pool.
     #[inline]
     pub(super) fn check(&self) -> Result<(), FabricError> {
         self.forks.check()?;
-        if self.left.load(Ordering::Relaxed) { Err(FabricError::Revoked(self.identity)) } else { Ok(()) }
+        if self.left.load(Ordering::Relaxed) { Err(FabricError::Revoked(self.identity())) } else { Ok(()) }
     }
 
     /// Returns a connection set of this thread for one more client: a new one up to the limit, then the one
@@ -40,7 +51,7 @@ impl<W: VerbTransport> Attachment<W> {
         let me: *const () = Arc::as_ptr(self).cast();
         let fresh = || {
             let number = self.next_number.fetch_add(1, Ordering::Relaxed);
-            W::new(&self.shared, Arc::clone(&self.endpoints), Some(self.identity), number)
+            W::new(&self.shared, Arc::clone(&self.endpoints), self.client, number)
         };
         let kept = W::with_table(|sets| {
             let mut sets = sets.borrow_mut();
@@ -80,10 +91,11 @@ impl<W: VerbTransport> Attachment<W> {
             connections.finish();
         }
         self.endpoints.end_presence();
+        let Some(identity) = self.client else { return };
         let unregistered =
             Unregistered(W::new(&self.shared, Arc::clone(&self.endpoints), None, PRESENCE_CONNECTION));
-        if block_on(fence_own(&*unregistered.0, &self.endpoints.shape, self.identity)).is_ok() {
-            let _ = block_on(client_table::expire(&Client::new(&unregistered), self.identity));
+        if block_on(fence_own(&*unregistered.0, &self.endpoints.shape, identity)).is_ok() {
+            let _ = block_on(client_table::expire(&Client::new(&unregistered), identity));
         }
     }
 }

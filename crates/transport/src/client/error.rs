@@ -26,6 +26,7 @@ impl ConnectError {
         match (self, client) {
             (Self::Refused(Code::Revoked, _), Some(client)) => FabricError::Revoked(client),
             (Self::Refused(Code::WrongPool, why), _) => FabricError::NotAPool { node, why },
+            (Self::Refused(Code::ReadOnly, _), _) => FabricError::ReadOnly,
             (Self::Local(why), _) => FabricError::CannotPost { node, why },
             (Self::Lost(why) | Self::Refused(_, why) | Self::Untrusted(why) | Self::Unproven(why), _) => {
                 FabricError::NodeLost { node, why }
@@ -39,6 +40,7 @@ pub(crate) fn node_error(address: &HostPort, why: ConnectError) -> TcpError {
     match why {
         ConnectError::Lost(why) => TcpError::NotThere { address, why },
         ConnectError::Refused(Code::BadToken, why) => TcpError::BadToken { address, why },
+        ConnectError::Refused(Code::ReadOnly, _) => TcpError::ReadOnlyToken { address },
         ConnectError::Untrusted(why) => TcpError::Untrusted { address, why },
         ConnectError::Unproven(why) => TcpError::Unproven { address, why },
         ConnectError::Refused(_, why) | ConnectError::Local(why) => TcpError::Unusable { address, why },

@@ -8,8 +8,8 @@ use crate::runtime::{sleep, thread_number};
 use crate::shm::monotonic_nanoseconds;
 use crate::wire::Control;
 use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Remote, Revocation,
-    client_table,
+    Access, Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Remote,
+    Revocation, client_table,
 };
 use std::future::Future;
 use std::rc::Rc;
@@ -31,6 +31,9 @@ impl<W: VerbTransport> ServedFabric<W> {
     fn refuse(&self, doorbell: &Doorbell, checks: Checks) -> Option<FabricError> {
         if let Err(error) = self.pool.check() {
             return Some(error);
+        }
+        if self.pool.access() == Access::ReadOnly && !doorbell.only_reads() {
+            return Some(FabricError::ReadOnly);
         }
         let shape = &self.pool.endpoints.shape;
         let all = checks == Checks::All || W::checks_all(doorbell);
@@ -62,7 +65,12 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
 
     #[inline]
     fn identity(&self) -> ClientId {
-        self.pool.identity
+        self.pool.identity()
+    }
+
+    #[inline]
+    fn access(&self) -> Access {
+        self.pool.access()
     }
 
     #[inline]
@@ -78,6 +86,10 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
     }
 
     fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
+        if self.access() == Access::ReadOnly && !doorbell.only_reads() {
+            // Such a post only helps other clients.
+            return Some(doorbell);
+        }
         // A corrupt pointer must fail at the next post.
         if let Some(error) = self.refuse(&doorbell, Checks::All) {
             self.failed.replace(Some(error));
@@ -115,7 +127,8 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
         if !client_table::slot_state(&table, client.slot).await?.is(client) {
             return Ok(Revocation::Gone);
         }
-        if client == self.pool.identity {
+        // A process that only reads fences no client: the next one that may write does.
+        if client == self.pool.identity() || self.pool.access() == Access::ReadOnly {
             return Ok(Revocation::Alive);
         }
         let shape = self.shape();
@@ -136,6 +149,9 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
 
     async fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
         self.pool.forks.check()?;
+        if self.pool.access() == Access::ReadOnly {
+            return Err(FabricError::ReadOnly);
+        }
         let shape = &self.pool.endpoints.shape;
         if at.node().0 >= shape.nodes || at.offset().saturating_add(bytes) > shape.host_bytes {
             return Err(FabricError::OutOfRange { at, bytes: bytes as usize });
@@ -150,6 +166,6 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
 
 impl<W: VerbTransport> std::fmt::Debug for ServedFabric<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct(W::SCHEME).field("identity", &self.pool.identity).finish_non_exhaustive()
+        f.debug_struct(W::SCHEME).field("identity", &self.pool.identity()).finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@ use super::host_port::HostPort;
 use super::returning::{is_returning, return_to_cut};
 use crate::error::TcpError;
 use crate::wire::{ANY_NODE, Code, Control, Formation, Hello, Welcome};
-use farwood_fabric::PoolShape;
+use farwood_fabric::{Access, PoolShape};
 use std::time::Duration;
 
 /// The treatment of memory nodes that are all fresh by a process that attaches.
@@ -58,11 +58,24 @@ impl<'a> CandidateNodes<'a> {
         fresh: FreshNodePolicy,
         scheme: &'static str,
     ) -> Result<(Self, PoolShape), TcpError> {
+        Self::in_time(address, credentials, scheme, |nodes| {
+            nodes.check_access()?;
+            nodes.form(fresh)
+        })
+    }
+
+    /// Connects to the memory nodes, and returns them with the pool that `join` finds, which it tries several times.
+    fn in_time(
+        address: &'a PoolAddress,
+        credentials: &Credentials,
+        scheme: &'static str,
+        join: impl Fn(&mut Self) -> Result<Option<PoolShape>, TcpError>,
+    ) -> Result<(Self, PoolShape), TcpError> {
         const ATTEMPTS_MAX: u32 = 5;
         let mut attempt = 0;
         loop {
             let mut nodes = Self::dial(address, credentials, scheme)?;
-            match nodes.form(fresh) {
+            match join(&mut nodes) {
                 Ok(Some(shape)) => return Ok((nodes, shape)),
                 // They have returned to a cut, and their memory has other incarnations now.
                 Ok(None) => {}
@@ -73,6 +86,52 @@ impl<'a> CandidateNodes<'a> {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Connects to the memory nodes of an existing pool, and returns them with their pool, without changing anything.
+    /// While another process forms the pool, this retries.
+    pub(super) fn find_in_time(
+        address: &'a PoolAddress,
+        credentials: &Credentials,
+        scheme: &'static str,
+    ) -> Result<(Self, PoolShape), TcpError> {
+        Self::in_time(address, credentials, scheme, Self::find)
+    }
+
+    /// Returns the pool of these memory nodes, which must be complete.
+    fn find(&mut self) -> Result<Option<PoolShape>, TcpError> {
+        let first = *self.welcome(0);
+        if first.formed == Formation::Blank {
+            return Err(TcpError::NoPool { pool: format!("{}://{}", self.scheme, self.address) });
+        }
+        let nodes = self.all.len() as u16;
+        for (node, address) in (0..nodes).zip(self.address.nodes()) {
+            let found = self.welcome(usize::from(node));
+            let expected = (first.pool, node, nodes, first.host_bytes, first.device_bytes);
+            if (found.pool, found.node, found.nodes, found.host_bytes, found.device_bytes) != expected {
+                let why = format!(
+                    "{address} is not node {node} of {nodes} of the pool of {}",
+                    self.address.nodes()[0]
+                );
+                return Err(self.refuse(format!("{why}; name all memory nodes of the pool, in order")));
+            }
+            if is_returning(&self.all[usize::from(node)]) {
+                return Err(self.refuse(RETURNS.to_owned()));
+            }
+            if found.formed != Formation::Whole {
+                let remedy = "open it once with a process that may write, which completes it";
+                return Err(self.refuse(format!("the pool is not complete at {address}; {remedy}")));
+            }
+        }
+        let (host_bytes, device_bytes) = (first.host_bytes, first.device_bytes);
+        Ok(Some(PoolShape { pool: first.pool, nodes, host_bytes, device_bytes }))
+    }
+
+    /// Refuses a process that wants to write if its token permits only reads.
+    fn check_access(&self) -> Result<(), TcpError> {
+        let mut nodes = self.address.nodes().iter().zip(&self.all);
+        let reads = nodes.find(|(_, node)| node.welcome.access == Access::ReadOnly);
+        reads.map_or(Ok(()), |(address, _)| Err(TcpError::ReadOnlyToken { address: address.to_string() }))
     }
 
     fn refuse(&self, why: String) -> TcpError {

@@ -49,19 +49,40 @@ impl<W: VerbTransport> ServedPool<W> {
         drop(nodes);
         keep_presence(&endpoints, identity, presence)
             .map_err(|error| pool(FabricError::CannotPost { node: NodeId(0), why: error.to_string() }))?;
-        let (next_number, left) = (AtomicU64::new(PRESENCE_CONNECTION + 1), AtomicBool::new(false));
-        let per_thread_max = usize::from(sets.get());
-        let attachment = Attachment {
+        Ok(Self::of(endpoints, shared, Some(identity), sets, forks))
+    }
+
+    /// Attaches this process to an existing pool for reading only. It takes no slot of the client table, so nothing
+    /// shows other processes that it is attached.
+    pub(crate) fn attach_reader(
+        address: &PoolAddress,
+        credentials: Credentials,
+        shared: W::Shared,
+    ) -> Result<Self, TcpError> {
+        let forks = ForkCount::now();
+        let (nodes, shape) = CandidateNodes::find_in_time(address, &credentials, W::SCHEME)?;
+        let incarnations = nodes.all.iter().map(|node| node.welcome.incarnation).collect();
+        let endpoints = Arc::new(Endpoints::new(address.clone(), credentials, shape, incarnations));
+        Ok(Self::of(endpoints, Arc::new(shared), None, NonZeroU16::MIN, forks))
+    }
+
+    fn of(
+        endpoints: Arc<Endpoints>,
+        shared: Arc<W::Shared>,
+        client: Option<ClientId>,
+        sets: NonZeroU16,
+        forks: ForkCount,
+    ) -> Self {
+        Self(Arc::new(Attachment {
             endpoints,
             shared,
-            identity,
-            next_number,
+            client,
+            next_number: AtomicU64::new(PRESENCE_CONNECTION + 1),
             next_lock_tag: AtomicU16::default(),
-            per_thread_max,
-            left,
+            per_thread_max: usize::from(sets.get()),
+            left: AtomicBool::new(false),
             forks,
-        };
-        Ok(Self(Arc::new(attachment)))
+        }))
     }
 
     /// Returns a new client of this compute node for the calling thread. The clients of a thread share its
@@ -96,9 +117,9 @@ impl<W: VerbTransport> ServedPool<W> {
         &self.0.endpoints.shape
     }
 
-    /// Returns the identity of this compute node.
+    /// Returns the identity of this compute node; [`ClientId::NONE`] if it only reads.
     pub fn identity(&self) -> ClientId {
-        self.0.identity
+        self.0.identity()
     }
 
     /// Returns the addresses of the memory nodes.

@@ -8,17 +8,17 @@ use super::attached_clients::FencedBy;
 use super::counters::{Counters, Done};
 use super::event::NodeEvent;
 use super::log::{CutSpan, Log, Origin};
-use super::registry::{Peer, Refusal};
+use super::registry::{Admission, Peer, Refusal, read_only};
 use super::shared::{DRAIN_MAX, Shared};
 use super::store::{FrameRecord, WriteFence};
 use super::verb_executor::VerbExecutor;
-use crate::stream::{Cipher, NONCE_BYTES, Nonces, Proof};
+use crate::stream::{Cipher, Nonces};
 use crate::wire::{
     CUT_WORD, Code, Control, FENCED_BY_ITSELF, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError,
     HEADER_BYTES, Hello, Malformed, VERSION, WireVerb, header_words, nonce_of, put_cut, put_frame, put_text,
     put_words,
 };
-use farwood_fabric::ClientId;
+use farwood_fabric::{Access, ClientId};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _};
 use std::net::{Shutdown, SocketAddr};
@@ -107,6 +107,8 @@ pub(super) struct Connection {
     number: u64,
     /// Its compute node, if it has an identity.
     client: Option<ClientId>,
+    /// What its token permits.
+    access: Access,
     input: Vec<u8>,
     start: usize,
     end: usize,
@@ -134,6 +136,7 @@ impl Connection {
             busy: None,
             number: 0,
             client: None,
+            access: Access::ReadWrite,
             input,
             start: 0,
             end: 0,
@@ -429,9 +432,12 @@ impl Connection {
         write_fence: &mut WriteFence,
         done: &mut Done,
     ) -> Result<usize, CloseReason> {
+        if self.access == Access::ReadOnly {
+            refuse_changes(frame)?;
+        }
         let start = self.out.len();
         self.out.extend_from_slice(&[0; HEADER_BYTES / 8]);
-        if let Some(log) = shared.store.log() {
+        if let Some(log) = shared.store.log().filter(|_| self.access == Access::ReadWrite) {
             log.begin_cut(frame.cut);
         }
         let (mut executed, mut failed, mut record) = (0, None, FrameRecord::default());
@@ -489,7 +495,7 @@ impl Connection {
                     }
                 })?;
                 match shared.registry.challenge(&hello).map_err(CloseReason::Refused)? {
-                    None => self.admit(shared, &hello, [0; NONCE_BYTES])?,
+                    None => self.admit(shared, &hello, Admission::WITHOUT_TOKEN)?,
                     Some(nonces) => {
                         let mut bytes = Vec::new();
                         put_frame(&mut bytes, FrameKind::Challenge, 0, 0, 0, &nonces.memory_node);
@@ -500,13 +506,13 @@ impl Connection {
             }
             FrameKind::Proof if self.challenged.is_some() => {
                 let (hello, nonces) = self.challenged.take().expect("the guard holds");
-                let proof =
+                let admission =
                     shared.registry.prove(&nonces, &nonce_of(frame)?).map_err(CloseReason::Refused)?;
-                self.admit(shared, &hello, proof)?;
+                self.admit(shared, &hello, admission)?;
             }
             FrameKind::Control if self.greeted => {
                 let mut bytes = Vec::new();
-                if let Some(log) = shared.store.log() {
+                if let Some(log) = shared.store.log().filter(|_| self.access == Access::ReadWrite) {
                     log.begin_cut(frame.cut);
                 }
                 let handled = self.control(shared, frame)?;
@@ -528,10 +534,11 @@ impl Connection {
     }
 
     /// Welcomes an authenticated compute node.
-    fn admit(&mut self, shared: &Shared, hello: &Hello, proof: Proof) -> Result<(), CloseReason> {
-        let admitted = shared.registry.admit(&shared.store, &self.peer, hello, proof);
+    fn admit(&mut self, shared: &Shared, hello: &Hello, admission: Admission) -> Result<(), CloseReason> {
+        let admitted = shared.registry.admit(&shared.store, &self.peer, hello, admission);
         let welcome = admitted.map_err(CloseReason::Refused)?;
         (self.greeted, self.number, self.client) = (true, hello.connection_number, hello.client);
+        self.access = admission.access;
         let mut bytes = Vec::new();
         welcome.put(&mut bytes);
         self.queue_bytes(&bytes);
@@ -540,6 +547,9 @@ impl Connection {
 
     fn control(&self, shared: &Shared, frame: &Frame<'_>) -> Result<Result<[u64; 4], Refusal>, Malformed> {
         let control = Control::from_byte(frame.code).ok_or(Malformed::Control(frame.code))?;
+        if self.access == Access::ReadOnly && !control.only_reads() {
+            return Ok(Err(read_only(control.description())));
+        }
         let words = frame.words()?;
         let [a, b, c, _] = words;
         let (store, registry) = (&shared.store, &shared.registry);
@@ -670,6 +680,18 @@ fn executor(shared: &Shared) -> Result<&dyn VerbExecutor, Refusal> {
     shared.executor.as_deref().ok_or_else(why)
 }
 
+/// Refuses a request of a client that may only read, before any verb of it executes, if one of them is not a READ.
+fn refuse_changes(frame: &Frame<'_>) -> Result<(), CloseReason> {
+    for verb in frame.verbs() {
+        // The execution of the request reports a malformed verb.
+        let name = verb.ok().and_then(|verb| verb.op.changes());
+        if let Some(name) = name {
+            return Err(CloseReason::Refused(read_only(&format!("execute a {name}"))));
+        }
+    }
+    Ok(())
+}
+
 /// The client in the first two words of a control.
 fn client_of([slot, epoch, ..]: [u64; 4]) -> Result<ClientId, Refusal> {
     let epoch = u32::try_from(epoch).map_err(|_| (Code::OutOfRange, format!("there is no epoch {epoch}")))?;
@@ -692,13 +714,13 @@ fn broken(error: &io::Error) -> CloseReason {
 
 #[cfg(test)]
 mod tests {
-    use super::super::registry::Registry;
+    use super::super::registry::{Registry, RightTokens};
     use super::*;
     use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn an_announced_length_takes_no_memory() {
-        let registry = Registry::new(None, 1);
+        let registry = Registry::new(RightTokens::default(), 1);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = registry.add(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
         let mut connection = Connection::new(peer, Cipher::default(), 0);

@@ -1,7 +1,7 @@
 //! A memory node: start, state, stop.
 
 use super::counters::NodeCounts;
-use super::registry::Registry;
+use super::registry::{Registry, RightTokens};
 use super::shared::Shared;
 use super::spec::{NodeSpec, THREADS_DEFAULT_MAX};
 use super::store::Store;
@@ -50,6 +50,13 @@ impl MemoryNode {
         if let Some(why) = alone.refuse().or_else(|| spec.refuse()) {
             return Err(TcpError::BadShape(why));
         }
+        if attach.is_some() && spec.read_token.is_some() {
+            return Err(TcpError::BadShape(
+                "an RDMA device executes every verb of a client, so no token can permit only reads there: omit the \
+                 token for reading, or serve the pool over TCP"
+                    .to_owned(),
+            ));
+        }
         let refuse = |error| TcpError::Listen { address: listen.to_string(), error };
         let listener = TcpListener::bind(listen).map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
@@ -66,8 +73,8 @@ impl MemoryNode {
             }
         };
         let executor = attach.map(|attach| attach(store.memory())).transpose()?;
-        let registry =
-            Registry::new(spec.token.clone(), spec.connections_max.min(connections_by_descriptors()));
+        let tokens = RightTokens { all: spec.token.clone(), read: spec.read_token.clone() };
+        let registry = Registry::new(tokens, spec.connections_max.min(connections_by_descriptors()));
         if store.has_returning_clients() {
             registry.expect_returns();
         }

@@ -7,10 +7,10 @@ use super::attached_clients::{AttachedClients, FencedBy};
 use super::event::GoneClient;
 use super::store::Store;
 use super::verb_executor::ExecutorQueuePair;
-use crate::stream::{AcceptedTokens, Nonces, Proof, nonce};
+use crate::stream::{AcceptedTokens, NONCE_BYTES, Nonces, Proof, nonce};
 use crate::wire::{ANY_NODE, Code, Formation, Hello, Welcome};
-use farwood_fabric::ClientId;
 use farwood_fabric::client_table::CLIENTS_MAX;
+use farwood_fabric::{Access, ClientId};
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -115,14 +115,52 @@ impl Entries {
 /// A refusal: its code and the reason.
 pub(super) type Refusal = (Code, String);
 
+/// The accepted tokens, by what they permit.
+#[derive(Debug, Default)]
+pub(super) struct RightTokens {
+    /// The tokens for everything; `None`: no token is required.
+    pub(super) all: Option<AcceptedTokens>,
+    /// The tokens for reading.
+    pub(super) read: Option<AcceptedTokens>,
+}
+
+/// What an authenticated connection may do, and the memory node's proof to it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admission {
+    pub(super) access: Access,
+    pub(super) proof: Proof,
+}
+
+impl Admission {
+    /// The admission to a memory node that requires no token.
+    pub(super) const WITHOUT_TOKEN: Self = Self { access: Access::ReadWrite, proof: [0; NONCE_BYTES] };
+}
+
+impl RightTokens {
+    /// Returns the admission of the compute node that has sent `proof`. Tries all tokens, so that the duration does not
+    /// depend on the one that matches.
+    fn answer(&self, nonces: &Nonces, proof: &Proof) -> Option<Admission> {
+        let answer = |tokens: &Option<AcceptedTokens>| tokens.as_ref()?.answer(nonces, proof);
+        let [all, read] = [answer(&self.all), answer(&self.read)];
+        let all = all.map(|proof| Admission { access: Access::ReadWrite, proof });
+        all.or(read.map(|proof| Admission { access: Access::ReadOnly, proof }))
+    }
+}
+
 /// The connections of a memory node.
 #[derive(Debug)]
 pub(super) struct Registry {
     entries: Mutex<Entries>,
-    tokens: Option<AcceptedTokens>,
+    tokens: RightTokens,
     connections_max: usize,
     /// The time until which clients of before a restart may reconnect.
     returns_until: OnceLock<Instant>,
+}
+
+/// The refusal of what a token for reading does not permit.
+pub(super) fn read_only(operation: &str) -> Refusal {
+    let remedy = "open the pool read-only, or with the token for reading and writing";
+    (Code::ReadOnly, format!("its token permits only reads, so it cannot {operation}: {remedy}"))
 }
 
 /// A client of before a restart reconnects at its next post, within this time.
@@ -130,7 +168,7 @@ const RETURN_MAX: Duration = Duration::from_secs(3);
 
 impl Registry {
     /// No connections yet.
-    pub(super) fn new(tokens: Option<AcceptedTokens>, connections_max: usize) -> Self {
+    pub(super) fn new(tokens: RightTokens, connections_max: usize) -> Self {
         Self { entries: Mutex::default(), tokens, connections_max, returns_until: OnceLock::new() }
     }
 
@@ -189,7 +227,7 @@ impl Registry {
 
     /// Returns the nonces of a connection that must prove its token; `None`: no token is required.
     pub(super) fn challenge(&self, hello: &Hello) -> Result<Option<Nonces>, Refusal> {
-        if self.tokens.is_none() {
+        if self.tokens.all.is_none() {
             return Ok(None);
         }
         let Some(compute_node) = hello.nonce else {
@@ -199,9 +237,9 @@ impl Registry {
         Ok(Some(Nonces { compute_node, memory_node }))
     }
 
-    /// Returns the memory node's proof for a connection that has proven its token.
-    pub(super) fn prove(&self, nonces: &Nonces, proof: &Proof) -> Result<Proof, Refusal> {
-        let answer = self.tokens.as_ref().and_then(|tokens| tokens.answer(nonces, proof));
+    /// Returns the memory node's proof for a connection that has proven its token, and what that token permits.
+    pub(super) fn prove(&self, nonces: &Nonces, proof: &Proof) -> Result<Admission, Refusal> {
+        let answer = self.tokens.answer(nonces, proof);
         answer.ok_or_else(|| (Code::BadToken, "it requires another token".to_owned()))
     }
 
@@ -211,7 +249,7 @@ impl Registry {
         store: &Store,
         peer: &Peer,
         hello: &Hello,
-        proof: Proof,
+        Admission { access, proof }: Admission,
     ) -> Result<Welcome, Refusal> {
         let membership = store.membership();
         let whichever = hello.pool == 0 && hello.node == ANY_NODE;
@@ -224,6 +262,9 @@ impl Registry {
             return Err((Code::WrongPool, why.to_owned()));
         }
         if let Some(client) = hello.client {
+            if access == Access::ReadOnly {
+                return Err(read_only("take the identity of a client"));
+            }
             self.identify(store, peer, client, hello.connection_number)?;
         }
         Ok(Welcome {
@@ -235,6 +276,7 @@ impl Registry {
             host_bytes: store.host_bytes(),
             device_bytes: store.device_bytes(),
             incarnation: store.incarnation(),
+            access,
             proof,
         })
     }
@@ -370,7 +412,7 @@ mod tests {
     /// A registry with a connection of [`CLIENT`].
     fn with_a_peer() -> (Store, Registry, Arc<Peer>) {
         let store = Store::anonymous(16 << 20, 64).unwrap();
-        let registry = Registry::new(None, 8);
+        let registry = Registry::new(RightTokens::default(), 8);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let peer = registry.add(stream).unwrap();

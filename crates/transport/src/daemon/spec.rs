@@ -33,6 +33,9 @@ pub struct NodeSpec {
     pub file: Option<NodeFile>,
     /// The accepted tokens: a compute node must know one of them.
     pub token: Option<AcceptedTokens>,
+    /// The tokens for reading: a compute node that knows only one of them executes READs, and nothing else. They need
+    /// [`token`](Self::token), and must differ from it. A device that executes verbs cannot enforce them.
+    pub read_token: Option<AcceptedTokens>,
     /// The certificate that it presents, and the authorities that it trusts; without TLS, all bytes are sent
     /// unencrypted.
     pub tls: Option<ServerTls>,
@@ -67,7 +70,23 @@ impl NodeSpec {
         if self.spin > SPIN_MAX {
             return Some(format!("its threads poll for at most {SPIN_MAX:?}, not {:?}", self.spin));
         }
-        None
+        self.refuse_read_token()
+    }
+
+    /// Describes why the tokens for reading cannot be used; returns `None` if they can, or if there are none.
+    fn refuse_read_token(&self) -> Option<String> {
+        let read_token = self.read_token.as_ref()?;
+        let Some(token) = &self.token else {
+            return Some(
+                "a token for reading restricts nobody while clients without a token may write: give it a token for \
+                 reading and writing, too (--token-file)"
+                    .to_owned(),
+            );
+        };
+        token.overlaps(read_token).then(|| {
+            "the token for reading is also the token for reading and writing: write another one to its file"
+                .to_owned()
+        })
     }
 
     /// A configuration with defaults.
@@ -78,6 +97,7 @@ impl NodeSpec {
             device_bytes: None,
             file: None,
             token: None,
+            read_token: None,
             tls: None,
             events: None,
             threads: 0,

@@ -25,8 +25,8 @@ use std::sync::Arc;
 /// [`ShmError::NoSpace`], [`ShmError::BadShape`] and the errors of the operating system.
 pub(super) fn create_anonymous(spec: &PoolSpec) -> Result<MappedNodes, ShmError> {
     let shape = spec.shape()?;
-    if spec.group.is_some() {
-        let why = "an anonymous pool has no files to share with a group; omit the group".to_owned();
+    if spec.group.is_some() || spec.mode.is_some() {
+        let why = "an anonymous pool has no files to share; omit the group and the mode".to_owned();
         return Err(ShmError::BadShape { pool: spec.name.to_string(), why });
     }
     let node = |node| {
@@ -59,6 +59,7 @@ mod tests {
             device_bytes: 64 << 10,
             backing: Backing::Growable,
             group: None,
+            mode: None,
         }
     }
 

@@ -9,7 +9,7 @@ use super::watch::FileWatch;
 use crate::fork::ForkCount;
 use crate::runtime::{block_on, sleep};
 use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation,
+    Access, Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation,
     client_table,
 };
 use std::future::Future;
@@ -21,19 +21,21 @@ pub(super) struct ShmAttachment {
     pub(super) nodes: MappedNodes,
     pub(super) presence: Presence,
     /// `None` for an anonymous pool, which has no files.
-    pub(super) files: Option<AttachedFiles>,
-    pub(super) identity: ClientId,
+    pub(super) watch: Option<FileWatch>,
+    /// `None` for an anonymous pool, and for a process that only reads.
+    pub(super) journal: Option<AttachedJournal>,
+    /// The identity; `None`: this process only reads.
+    pub(super) client: Option<ClientId>,
     /// Set once, when this compute node has left the pool; afterwards none of its clients may post.
     pub(super) left: AtomicBool,
     /// The fork count of the process that opened the attachment.
     pub(super) forks: ForkCount,
 }
 
-/// The use of a pool's files by one attachment.
-pub(super) struct AttachedFiles {
+/// The use of a pool's journal by one attachment.
+pub(super) struct AttachedJournal {
     pub(super) journal: Arc<Journal>,
     pub(super) buffers: JournalBuffers,
-    pub(super) watch: FileWatch,
 }
 
 /// Takes a slot of the client table whose presence lock is free, which proves that it has no owner, or that its owner
@@ -70,35 +72,56 @@ pub(super) fn enter(
 }
 
 impl ShmAttachment {
+    #[inline]
+    pub(super) fn identity(&self) -> ClientId {
+        self.client.unwrap_or(ClientId::NONE)
+    }
+
+    #[inline]
+    pub(super) fn access(&self) -> Access {
+        if self.client.is_some() { Access::ReadWrite } else { Access::ReadOnly }
+    }
+
     /// Leaves the client table. Later calls do nothing. If leaving fails, the end of the process has the same effect.
     /// In a forked child it does nothing: the client is the parent, and the presence lock belongs to both.
     pub(super) fn leave(&self) {
         if self.forks.is_current() && !self.left.swap(true, Ordering::SeqCst) {
+            let Some(identity) = self.client else { return };
             // Memory beyond the end of a truncated file must not be accessed.
             if self.examine_files().is_ok() {
                 let client = Client::new(Unregistered(&self.nodes));
-                let _ = block_on(client_table::expire(&client, self.identity));
+                let _ = block_on(client_table::expire(&client, identity));
             }
-            let _ = self.presence.release(u32::from(self.identity.slot));
+            let _ = self.presence.release(u32::from(identity.slot));
         }
     }
 
     /// Allocates memory, but fails if the file was truncated, because the allocation would extend it.
     pub(super) fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
         self.forks.check()?;
+        self.check_write()?;
         self.examine_files()?;
         self.nodes.provision(at, bytes)
+    }
+
+    /// Refuses a process that only reads.
+    #[inline]
+    fn check_write(&self) -> Result<(), FabricError> {
+        if self.client.is_some() { Ok(()) } else { Err(FabricError::ReadOnly) }
     }
 
     #[inline]
     pub(super) fn execute(&self, buffer: usize, doorbell: &mut Doorbell) -> Result<(), FabricError> {
         self.forks.check()?;
         if self.left.load(Ordering::Relaxed) {
-            return Err(FabricError::Revoked(self.identity));
+            return Err(FabricError::Revoked(self.identity()));
+        }
+        if self.access() == Access::ReadOnly && !doorbell.only_reads() {
+            return Err(FabricError::ReadOnly);
         }
         self.check_files()?;
-        self.nodes.execute(doorbell, |to, bytes| match &self.files {
-            Some(files) => files.buffers.write(buffer, to, bytes),
+        self.nodes.execute(doorbell, |to, bytes| match &self.journal {
+            Some(journal) => journal.buffers.write(buffer, to, bytes),
             None => write_unjournaled(to, bytes),
         })
     }
@@ -106,18 +129,18 @@ impl ShmAttachment {
     /// Returns the error of a pool whose files were found to be lost.
     #[inline]
     pub(super) fn check_files(&self) -> Result<(), FabricError> {
-        self.files.as_ref().map_or(Ok(()), |files| files.watch.check())
+        self.watch.as_ref().map_or(Ok(()), FileWatch::check)
     }
 
     /// Examines the files now.
     fn examine_files(&self) -> Result<(), FabricError> {
-        self.files.as_ref().map_or(Ok(()), |files| files.watch.examine())
+        self.watch.as_ref().map_or(Ok(()), FileWatch::examine)
     }
 
     /// Repeats the WRITEs that the crashed last owner of `slot` may not have completed.
     pub(super) fn replay(&self, slot: u16) -> Result<(), ShmError> {
-        let files = self.files.as_ref();
-        files.map_or(Ok(()), |files| files.journal.replay(slot, &self.nodes.segments))
+        let journal = self.journal.as_ref();
+        journal.map_or(Ok(()), |attached| attached.journal.replay(slot, &self.nodes.segments))
     }
 }
 

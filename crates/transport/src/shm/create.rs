@@ -3,6 +3,7 @@
 use super::error::ShmError;
 use super::journal::Journal;
 use super::name::PoolName;
+use super::ownership::FileRights;
 use super::segment::{Backing, Segment, SegmentDir, SegmentSpec};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{NodeId, PoolShape};
@@ -22,9 +23,17 @@ pub struct PoolSpec {
     pub backing: Backing,
     /// The number of the group that shares the pool.
     pub group: Option<u32>,
+    /// The permissions of its files; `None`: 0660 with a group, and 0600 without one.
+    pub mode: Option<u32>,
 }
 
 impl PoolSpec {
+    /// Returns the permissions and the group of the files.
+    fn rights(&self) -> Result<FileRights, ShmError> {
+        let refused = |why| ShmError::BadShape { pool: self.name.to_string(), why };
+        FileRights::new(self.group, self.mode).map_err(refused)
+    }
+
     /// Returns the shape of the pool, with a new identity.
     pub(super) fn shape(&self) -> Result<PoolShape, ShmError> {
         let shape = PoolShape {
@@ -58,19 +67,19 @@ pub fn create_by<E: From<ShmError>>(
     spec: &PoolSpec,
     mut initialise: impl FnMut(&Segment, &PoolShape, u16) -> Result<(), E>,
 ) -> Result<(), E> {
-    let shape = spec.shape()?;
+    let (shape, rights) = (spec.shape()?, spec.rights()?);
     // The creation of node 0, the last, checks this reliably; the early check saves the other nodes.
     dir.refuse_existing(&spec.name, 0)?;
     let (mut made, mut has_journal) = (Vec::new(), false);
     for node in (0..spec.nodes).rev() {
         let segment = SegmentSpec {
             backing: spec.backing,
-            group: spec.group,
+            rights,
             ..SegmentSpec::new(spec.name.clone(), node, spec.host_bytes + spec.device_bytes)
         };
         let created = dir.create(&segment, |segment| {
             if node == 0 {
-                Journal::create(dir, &spec.name, shape.pool, spec.group)?;
+                Journal::create(dir, &spec.name, shape.pool, rights)?;
                 has_journal = true;
             }
             initialise(segment, &shape, node)

@@ -114,9 +114,16 @@ pub enum ShmError {
         /// The name.
         group: String,
     },
-    /// Other users have access to a file.
+    /// There is no such user.
+    #[error("'{user}' is no user of this machine{}", self.suffix())]
+    UnknownUser {
+        /// The name.
+        user: String,
+    },
+    /// Other users can change a file.
     #[error(
-        "{} has mode {mode:04o}: other users may have read or changed what is stored in it, and a pool has mode 0600{}",
+        "{} has mode {mode:04o}: other users may have changed what is stored in it, and only the owner of a pool and a \
+         group that shares it write its files{}",
         path.display(),
         self.suffix()
     )]
@@ -233,7 +240,8 @@ impl ShmError {
             Self::Permission { .. } => {
                 "ask the owner of that file or its directory for access, or choose another name or directory \
                  (FARWOOD_SHM_DIR); the owner shares a pool by creating it with `--group GROUP`, and members of the \
-                 group use it with FARWOOD_SHM_GROUP=GROUP"
+                 group use it with FARWOOD_SHM_GROUP=GROUP; a pool that its owner created with `--mode 0640` or \
+                 `--mode 0644` is opened with --read-only"
             }
             Self::ReadOnly { .. } => {
                 "mount it read-write, or name a directory of segments on another file system (FARWOOD_SHM_DIR)"
@@ -241,8 +249,10 @@ impl ShmError {
             Self::ForeignOwner { .. } => {
                 "run as its owner, let that user or root remove it, or choose another name or directory \
                  (FARWOOD_SHM_DIR); the owner shares a pool by creating it with `--group GROUP`, and members of the \
-                 group use it with FARWOOD_SHM_GROUP=GROUP"
+                 group use it with FARWOOD_SHM_GROUP=GROUP; a process that trusts the owner of a pool reads it with \
+                 FARWOOD_SHM_OWNER=USER"
             }
+            Self::UnknownUser { .. } => "give the name or the number of a user (FARWOOD_SHM_OWNER)",
             Self::UnknownGroup { .. } => "give the name or the number of a group (FARWOOD_SHM_GROUP)",
             Self::TooSmall { .. } => "it is damaged, or not a pool of Farwood: run `farwood doctor`",
             Self::NoSpace { .. } => {
@@ -360,6 +370,7 @@ mod tests {
             ShmError::ForeignOwner { path: path(), owner: 1, user: 2 },
             ShmError::UntrustedGroup { path: path(), owner: 1, group: 2 },
             ShmError::UnknownGroup { group: "gis".to_owned() },
+            ShmError::UnknownUser { user: "gis".to_owned() },
             ShmError::WideMode { path: path(), mode: 0o666 },
             ShmError::TooSmall { path: path(), bytes: 0, needed: 4096 },
             ShmError::JournalLost { pool: pool(), path: path() },

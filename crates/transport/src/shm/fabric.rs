@@ -4,7 +4,7 @@ use super::attachment::ShmAttachment;
 use super::sys;
 use crate::runtime::{sleep, thread_number};
 use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation,
+    Access, Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation,
     client_table,
 };
 use std::cell::RefCell;
@@ -46,7 +46,12 @@ impl Fabric for ShmFabric {
 
     #[inline]
     fn identity(&self) -> ClientId {
-        self.pool.identity
+        self.pool.identity()
+    }
+
+    #[inline]
+    fn access(&self) -> Access {
+        self.pool.access()
     }
 
     #[inline]
@@ -57,6 +62,10 @@ impl Fabric for ShmFabric {
     }
 
     fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
+        if self.access() == Access::ReadOnly && !doorbell.only_reads() {
+            // Such a post only helps other clients.
+            return Some(doorbell);
+        }
         if let Err(error) = self.pool.execute(self.buffer, &mut doorbell) {
             self.failed.replace(Some(error));
         }
@@ -89,8 +98,12 @@ impl Fabric for ShmFabric {
         if !client_table::slot_state(&table, client.slot).await?.is(client) {
             return Ok(Revocation::Gone);
         }
+        if self.pool.access() == Access::ReadOnly {
+            // Only a process that may write completes the last WRITE of a crashed client.
+            return Ok(Revocation::Alive);
+        }
         let slot = u32::from(client.slot);
-        if client.slot == self.pool.identity.slot || !self.pool.presence.claim(slot).unwrap_or(false) {
+        if client.slot == self.pool.identity().slot || !self.pool.presence.claim(slot).unwrap_or(false) {
             return Ok(Revocation::Alive);
         }
         let ended = self.end_client(&table, client).await;
@@ -105,6 +118,6 @@ impl Fabric for ShmFabric {
 
 impl std::fmt::Debug for ShmFabric {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ShmFabric").field("identity", &self.pool.identity).finish_non_exhaustive()
+        f.debug_struct("ShmFabric").field("identity", &self.pool.identity()).finish_non_exhaustive()
     }
 }

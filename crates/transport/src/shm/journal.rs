@@ -30,7 +30,7 @@
 
 use super::error::ShmError;
 use super::name::PoolName;
-use super::ownership::{self, MODE};
+use super::ownership::{self, FileRights};
 use super::segment::{Segment, SegmentDir, remove_file};
 use super::sys::{self, AccessFault, Mapping};
 use crate::fork::OwnDescriptor;
@@ -128,15 +128,13 @@ impl Journal {
         dir: &SegmentDir,
         name: &PoolName,
         pool: u64,
-        group: Option<u32>,
+        rights: FileRights,
     ) -> Result<(), ShmError> {
         dir.journals(name)?.iter().try_for_each(|path| remove_file(path))?;
         let path = dir.path().join(name.journal_file(pool));
-        let made = File::options().write(true).create_new(true).mode(MODE).open(&path);
+        let made = File::options().write(true).create_new(true).mode(rights.first_mode()).open(&path);
         let file = made.map_err(ShmError::on("create", &path))?;
-        if let Some(group) = group {
-            ownership::share(&file, group).map_err(ShmError::on("share", &path))?;
-        }
+        rights.give(&file).map_err(ShmError::on("share", &path))?;
         file.set_len(FILE_BYTES).map_err(ShmError::on("enlarge", &path))
     }
 
@@ -155,7 +153,7 @@ impl Journal {
             Err(error) => return Err(ShmError::from_io("open", &path, 0, error)),
         };
         let data = file.metadata().map_err(ShmError::on("examine", &path))?;
-        ownership::check_file(&path, &data, dir.trusted_group()?)?;
+        ownership::check_file(&path, &data, dir.trust()?)?;
         if data.len() < FILE_BYTES {
             return Err(ShmError::JournalLost { pool: name.to_string(), path });
         }
@@ -300,7 +298,7 @@ mod tests {
             let spec = |node| SegmentSpec::new("demo".parse().unwrap(), node, 1 << 20);
             let segment = |node| scratch.dir().create::<ShmError>(&spec(node), |_| Ok(())).unwrap();
             let segments = vec![Arc::new(segment(0)), Arc::new(segment(1))];
-            Journal::create(&scratch.dir(), &spec(0).name, 77, None).unwrap();
+            Journal::create(&scratch.dir(), &spec(0).name, 77, FileRights::OWNER).unwrap();
             let journal = Arc::new(Journal::open(&scratch.dir(), &spec(0).name, 77).unwrap());
             let buffers = JournalBuffers::open(Arc::clone(&journal), SLOT).unwrap();
             Self { scratch, segments, journal, buffers }

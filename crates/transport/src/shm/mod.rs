@@ -49,9 +49,9 @@ pub use fabric::ShmFabric;
 pub use journal::JournaledWrite;
 pub use name::PoolName;
 pub use nodes::CAPABILITIES;
-pub use ownership::group_number;
 #[cfg(feature = "tcp")]
 pub(crate) use ownership::is_trusted;
+pub use ownership::{FileRights, group_number};
 pub use pages::Pages;
 #[cfg(feature = "tcp")]
 pub(crate) use pages::huge_bytes_free;

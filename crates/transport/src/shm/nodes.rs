@@ -7,7 +7,7 @@ use super::name::PoolName;
 use super::segment::{Segment, SegmentDir, is_current};
 use super::sys::{AccessFault, Mapping};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
-use farwood_fabric::{Address, Capabilities, Doorbell, FabricError, Memory, NodeId, Op, PoolShape};
+use farwood_fabric::{Access, Address, Capabilities, Doorbell, FabricError, Memory, NodeId, Op, PoolShape};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -42,8 +42,9 @@ impl MappedNodes {
         dir: &SegmentDir,
         name: &PoolName,
         capabilities: Capabilities,
+        access: Access,
     ) -> Result<Self, ShmError> {
-        let first = dir.open(name, 0, HEADER_OFFSET + HEADER_BYTES as u64)?;
+        let first = dir.open_for(name, 0, HEADER_OFFSET + HEADER_BYTES as u64, access)?;
         let refuse = |error| ShmError::Pool { pool: name.to_string(), error };
         let mut header = [0; HEADER_BYTES / 8];
         first.mapping().read_down(HEADER_OFFSET, &mut header).expect("the segment has a superblock's size");
@@ -52,7 +53,7 @@ impl MappedNodes {
         let bytes = shape.host_bytes + shape.device_bytes;
         let mut segments = Vec::new();
         for node in 0..shape.nodes {
-            let segment = dir.open(name, node, bytes).map_err(|error| match error {
+            let segment = dir.open_for(name, node, bytes, access).map_err(|error| match error {
                 ShmError::NotFound { pool, path } if node > 0 && is_current(dir, &first) => {
                     ShmError::SegmentLost { pool, path, node, nodes: shape.nodes }
                 }

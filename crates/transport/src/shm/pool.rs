@@ -1,7 +1,7 @@
 //! A pool of shared-memory nodes, and this process's attachment to it.
 
 use super::anonymous::create_anonymous;
-use super::attachment::{AttachedFiles, ShmAttachment, enter};
+use super::attachment::{AttachedJournal, ShmAttachment, enter};
 use super::create::PoolSpec;
 use super::error::ShmError;
 use super::fabric::ShmFabric;
@@ -14,7 +14,7 @@ use super::segment::{SegmentDir, is_current};
 use super::server::{ShmMemory, ShmServer};
 use super::watch::FileWatch;
 use crate::fork::ForkCount;
-use farwood_fabric::{Capabilities, Client, ClientId, FabricError, NodeId, PoolShape};
+use farwood_fabric::{Access, Capabilities, Client, ClientId, FabricError, NodeId, PoolShape};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -40,7 +40,7 @@ impl ShmPool {
         capabilities: Capabilities,
     ) -> Result<Self, ShmError> {
         let forks = ForkCount::now();
-        let nodes = MappedNodes::open(dir, name, capabilities)?;
+        let nodes = MappedNodes::open(dir, name, capabilities, Access::ReadWrite)?;
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));
         let journal = match Journal::open(dir, name, nodes.shape.pool) {
             // Another process removed the pool in the meantime, or created it again.
@@ -51,10 +51,24 @@ impl ShmPool {
         };
         let identity = enter(&nodes, &presence, Some(&journal))?;
         let buffers = JournalBuffers::open(Arc::clone(&journal), identity.slot)?;
-        let watch = FileWatch::start(&nodes.segments, &journal)?;
-        let files = Some(AttachedFiles { journal, buffers, watch });
-        let left = AtomicBool::new(false);
-        Ok(Self(Arc::new(ShmAttachment { nodes, presence, files, identity, left, forks })))
+        let watch = FileWatch::start(&nodes.segments, Some(&journal))?;
+        let journal = Some(AttachedJournal { journal, buffers });
+        let (watch, client, left) = (Some(watch), Some(identity), AtomicBool::new(false));
+        Ok(Self(Arc::new(ShmAttachment { nodes, presence, watch, journal, client, left, forks })))
+    }
+
+    /// Attaches this process to a pool for reading only, which needs only the permission to read its files. The process
+    /// takes no slot of the client table and no lock, so nothing shows other processes that it is attached.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), except those of the journal and of client slots.
+    pub fn open_read_only(dir: &SegmentDir, name: &PoolName) -> Result<Self, ShmError> {
+        let forks = ForkCount::now();
+        let nodes = MappedNodes::open(dir, name, CAPABILITIES, Access::ReadOnly)?;
+        let presence = Presence::new(Arc::clone(&nodes.segments[0]));
+        let watch = Some(FileWatch::start(&nodes.segments, None)?);
+        let (journal, client, left) = (None, None, AtomicBool::new(false));
+        Ok(Self(Arc::new(ShmAttachment { nodes, presence, watch, journal, client, left, forks })))
     }
 
     /// Creates an anonymous pool and attaches this process to it. Only this attachment can use the pool, and its memory
@@ -67,8 +81,8 @@ impl ShmPool {
         let nodes = create_anonymous(spec)?;
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));
         let identity = enter(&nodes, &presence, None)?;
-        let left = AtomicBool::new(false);
-        Ok(Self(Arc::new(ShmAttachment { nodes, presence, files: None, identity, left, forks })))
+        let (watch, journal, client, left) = (None, None, Some(identity), AtomicBool::new(false));
+        Ok(Self(Arc::new(ShmAttachment { nodes, presence, watch, journal, client, left, forks })))
     }
 
     /// Returns a new client of this compute node for the calling thread.
@@ -78,7 +92,7 @@ impl ShmPool {
 
     /// Returns the fabric of a new client.
     pub fn fabric(&self) -> ShmFabric {
-        let buffer = self.0.files.as_ref().map_or(0, |files| files.buffers.assign());
+        let buffer = self.0.journal.as_ref().map_or(0, |journal| journal.buffers.assign());
         ShmFabric { buffer, pool: Arc::clone(&self.0), failed: RefCell::new(None) }
     }
 
@@ -103,9 +117,9 @@ impl ShmPool {
         &self.0.nodes.shape
     }
 
-    /// Returns the identity of this compute node.
+    /// Returns the identity of this compute node; [`ClientId::NONE`] if it only reads.
     pub fn identity(&self) -> ClientId {
-        self.0.identity
+        self.0.identity()
     }
 
     /// Returns whether a process uses the client slot of `client`.
@@ -125,8 +139,10 @@ impl ShmPool {
         self.0.nodes.segments.iter().map(|segment| Ok((segment.pages(), segment.bytes_resident()?))).collect()
     }
 
-    /// Returns the server role of memory node `node`. At most one process may take it.
+    /// Returns the server role of memory node `node`. At most one process may take it. `None`: there is no such node,
+    /// or this process only reads.
     pub fn server(&self, node: NodeId) -> Option<ShmServer> {
+        self.0.client?;
         let segment = self.0.nodes.segments.get(usize::from(node.0))?;
         let memory = ShmMemory {
             segment: Arc::clone(segment),

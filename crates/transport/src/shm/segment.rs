@@ -3,8 +3,8 @@
 //! Memory node `I` of pool `NAME` is `farwood.NAME.I` in `/dev/shm` (or `$FARWOOD_SHM_DIR`), or in a file
 //! system of huge pages, if one is mounted and the whole segment fits into its free pages. A segment appears
 //! under its name in one step, initialised by its creator; it is never truncated afterwards. It is opened only if it
-//! belongs to this user or root, and only its owner may access it; or if it is shared with the group that
-//! `$FARWOOD_SHM_GROUP` names.
+//! belongs to this user, to root or to the user that `$FARWOOD_SHM_OWNER` names, and only its owner may write it; or if
+//! it is shared with the group that `$FARWOOD_SHM_GROUP` names.
 //!
 //! A segment of an anonymous pool has no file: it is a memfd, which its process alone maps.
 //!
@@ -14,10 +14,11 @@
 use super::draft::{self, Draft};
 use super::error::ShmError;
 use super::name::PoolName;
-use super::ownership::{self, MODE};
+use super::ownership::{self, FileRights, Trust};
 use super::pages::{self, Pages};
 use super::sys::{self, HUGE_PAGE_BYTES, Mapping};
 use crate::fork::OwnDescriptor;
+use farwood_fabric::Access;
 use farwood_fabric::chunks::CHUNK_BYTES;
 use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, memfd_create, seek};
 use rustix::io::Errno;
@@ -31,6 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 const DIRECTORY: &str = "/dev/shm";
 const DIRECTORY_VARIABLE: &str = "FARWOOD_SHM_DIR";
 const GROUP_VARIABLE: &str = "FARWOOD_SHM_GROUP";
+const OWNER_VARIABLE: &str = "FARWOOD_SHM_OWNER";
 /// The unit of `st_blocks` on every file system.
 const BLOCK_BYTES: u64 = 512;
 /// Maximum replacements of a pool during one `open`; more indicate an error.
@@ -56,16 +58,14 @@ pub struct SegmentSpec {
     pub bytes: u64,
     /// The allocation of its memory.
     pub backing: Backing,
-    /// The file permissions.
-    pub mode: u32,
-    /// The group that shares it; it then has mode 0660.
-    pub group: Option<u32>,
+    /// The permissions and the group of the file.
+    pub rights: FileRights,
 }
 
 impl SegmentSpec {
     /// A growable segment for the processes of one user.
     pub fn new(name: PoolName, node: u16, bytes: u64) -> Self {
-        Self { name, node, bytes, backing: Backing::Growable, mode: MODE, group: None }
+        Self { name, node, bytes, backing: Backing::Growable, rights: FileRights::OWNER }
     }
 }
 
@@ -99,7 +99,15 @@ impl Segment {
         let bytes = enlarge(&file, &path, pages, spec.bytes)?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         fcntl_add_seals(&file, seals).map_err(|error| ShmError::from_io("seal", &path, 0, error.into()))?;
-        let segment = attach(&spec.name, spec.node, path, pages, file, None, bytes)?;
+        let segment = attach(
+            &spec.name,
+            spec.node,
+            path,
+            pages,
+            OpenFiles { file, probe: None },
+            bytes,
+            Access::ReadWrite,
+        )?;
         segment.reserve(spec.backing)?;
         Ok(segment)
     }
@@ -266,6 +274,8 @@ pub struct SegmentDir {
     huge: Option<PathBuf>,
     /// The group whose shared files this process uses: its name or number.
     trusted: Option<String>,
+    /// The user whose files this process uses: its name or number.
+    trusted_owner: Option<String>,
 }
 
 impl Default for SegmentDir {
@@ -275,21 +285,27 @@ impl Default for SegmentDir {
 }
 
 impl SegmentDir {
-    /// Returns the directory of `FARWOOD_SHM_DIR`, or the machine's default. It trusts the group of
-    /// `FARWOOD_SHM_GROUP`.
+    /// Returns the directory of `FARWOOD_SHM_DIR`, or the machine's default. It trusts the group of `FARWOOD_SHM_GROUP`
+    /// and the user of `FARWOOD_SHM_OWNER`.
     pub fn from_env() -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let directory = match variable(DIRECTORY_VARIABLE) {
             Some(path) => Self::at(path),
-            None => Self { ordinary: DIRECTORY.into(), huge: pages::huge_mount(), trusted: None },
+            None => Self { huge: pages::huge_mount(), ..Self::at(DIRECTORY) },
         };
-        let trusted = variable(GROUP_VARIABLE).map(|group| group.to_string_lossy().into_owned());
-        Self { trusted, ..directory }
+        let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned());
+        Self { trusted: text(GROUP_VARIABLE), trusted_owner: text(OWNER_VARIABLE), ..directory }
     }
 
-    /// Returns one directory, without huge pages. It trusts no group.
+    /// Returns one directory, without huge pages. It trusts no group and no other user.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { ordinary: path.into(), huge: None, trusted: None }
+        Self { ordinary: path.into(), huge: None, trusted: None, trusted_owner: None }
+    }
+
+    /// Returns the directory, whose files are also used if they belong to `owner`, a name or a number.
+    #[must_use]
+    pub fn trusting_owner(self, owner: &str) -> Self {
+        Self { trusted_owner: Some(owner.to_owned()), ..self }
     }
 
     /// Returns the directory, whose files are also used if they are shared with `group`, a name or a number.
@@ -298,9 +314,11 @@ impl SegmentDir {
         Self { trusted: Some(group.to_owned()), ..self }
     }
 
-    /// Returns the number of the trusted group.
-    pub(super) fn trusted_group(&self) -> Result<Option<u32>, ShmError> {
-        self.trusted.as_deref().map(ownership::group_number).transpose()
+    /// Returns the numbers of the trusted group and of the trusted user.
+    pub(super) fn trust(&self) -> Result<Trust, ShmError> {
+        let group = self.trusted.as_deref().map(ownership::group_number).transpose()?;
+        let owner = self.trusted_owner.as_deref().map(ownership::user_number).transpose()?;
+        Ok(Trust { group, owner })
     }
 
     /// Returns the directory of new segments in ordinary pages.
@@ -315,7 +333,7 @@ impl SegmentDir {
         spec: &SegmentSpec,
         initialise: impl FnOnce(&Segment) -> Result<(), E>,
     ) -> Result<Segment, E> {
-        let draft = Draft::begin(&self.ordinary, &spec.name, spec.node, spec.mode)?;
+        let draft = Draft::begin(&self.ordinary, &spec.name, spec.node, spec.rights.first_mode())?;
         // The draft's lock excludes other creators of this name, so an absent segment stays absent until it is
         // published here.
         self.refuse_existing(&spec.name, spec.node)?;
@@ -332,15 +350,27 @@ impl SegmentDir {
 
     /// Maps memory node `node` of pool `name`, which must have at least `bytes_min` bytes.
     pub fn open(&self, name: &PoolName, node: u16, bytes_min: u64) -> Result<Segment, ShmError> {
+        self.open_for(name, node, bytes_min, Access::ReadWrite)
+    }
+
+    /// As [`open`](Self::open). A segment that is opened for reading needs only the permission to read its file.
+    pub(super) fn open_for(
+        &self,
+        name: &PoolName,
+        node: u16,
+        bytes_min: u64,
+        access: Access,
+    ) -> Result<Segment, ShmError> {
         for _ in 0..OPEN_ATTEMPTS_MAX {
             let Some((path, pages)) = self.find(name, node)? else { break };
-            let found = (open_file(&path), open_file(&path));
+            let found = (open_file(&path, access), open_file(&path, access));
             match found {
                 // Both must be the same pool: it may have been replaced between the two calls.
                 (Ok(file), Ok(probe)) if same_file(&file, &probe) => {
                     let data = file.metadata().map_err(ShmError::on("examine", &path))?;
-                    ownership::check_file(&path, &data, self.trusted_group()?)?;
-                    return attach(name, node, path, pages, file, Some(probe), bytes_min);
+                    ownership::check_file(&path, &data, self.trust()?)?;
+                    let files = OpenFiles { file, probe: Some(probe) };
+                    return attach(name, node, path, pages, files, bytes_min, access);
                 }
                 (Ok(_), Ok(_)) => {}
                 (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::NotFound => {}
@@ -524,7 +554,7 @@ impl HugeDraft {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let file = draft::create_exclusively(&path, spec.mode)?;
+        let file = draft::create_exclusively(&path, spec.rights.first_mode())?;
         Ok(Self { directory: directory.to_owned(), path, file })
     }
 
@@ -554,11 +584,10 @@ fn build(
 ) -> Result<Segment, ShmError> {
     let path = directory.join(spec.name.segment_file(spec.node));
     let bytes = enlarge(&file, &path, pages, spec.bytes)?;
-    let probe = open_file(draft).map_err(ShmError::on("open", draft))?;
-    if let Some(group) = spec.group {
-        ownership::share(&file, group).map_err(ShmError::on("share", draft))?;
-    }
-    let segment = attach(&spec.name, spec.node, path, pages, file, Some(probe), bytes)?;
+    let probe = open_file(draft, Access::ReadWrite).map_err(ShmError::on("open", draft))?;
+    spec.rights.give(&file).map_err(ShmError::on("share", draft))?;
+    let files = OpenFiles { file, probe: Some(probe) };
+    let segment = attach(&spec.name, spec.node, path, pages, files, bytes, Access::ReadWrite)?;
     segment.reserve(spec.backing)?;
     Ok(segment)
 }
@@ -584,15 +613,22 @@ fn create_memfd(name: &str) -> io::Result<File> {
     }
 }
 
+/// The descriptions of a segment's file.
+struct OpenFiles {
+    file: File,
+    /// A second description, if other processes can open the file.
+    probe: Option<File>,
+}
+
 /// Maps an open segment of the right size.
 fn attach(
     name: &PoolName,
     node: u16,
     path: PathBuf,
     mut pages: Pages,
-    file: File,
-    probe: Option<File>,
+    OpenFiles { file, probe }: OpenFiles,
     bytes_min: u64,
+    access: Access,
 ) -> Result<Segment, ShmError> {
     // First of all: a child that is forked before keeps the locks of this process.
     let (file, probe) = (OwnDescriptor::new(file), probe.map(OwnDescriptor::new));
@@ -603,21 +639,24 @@ fn attach(
     if bytes < needed {
         return Err(ShmError::TooSmall { path, bytes: data.len(), needed });
     }
-    let mapping =
-        Mapping::new(&file, bytes).map_err(|error| ShmError::from_io("map", &path, bytes, error))?;
+    let mapping = Mapping::with_access(&file, bytes, access)
+        .map_err(|error| ShmError::from_io("map", &path, bytes, error))?;
     if pages != Pages::Huge && pages::transparent_allowed() && mapping.advise_huge_pages().is_ok() {
         pages = Pages::Transparent;
     }
     // If the creator of the pool has huge pages, this process has them too.
-    let has_collapsed = pages != Pages::Huge && mapping.collapse(0, bytes.min(CHUNK_BYTES)).is_ok();
+    let has_collapsed = pages != Pages::Huge
+        && access == Access::ReadWrite
+        && mapping.collapse(0, bytes.min(CHUNK_BYTES)).is_ok();
     let has_collapsed = AtomicBool::new(has_collapsed);
     Ok(Segment { name: name.clone(), node, path, pages, has_collapsed, mapping, file, probe })
 }
 
 /// Opens a segment's file; never follows a link, which another user may have put into a world-writable
 /// directory.
-fn open_file(path: &Path) -> io::Result<File> {
-    File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+fn open_file(path: &Path, access: Access) -> io::Result<File> {
+    let writes = access == Access::ReadWrite;
+    File::options().read(true).write(writes).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
 
 /// Returns whether both are open on the same file.
@@ -628,7 +667,7 @@ fn same_file(a: &File, b: &File) -> bool {
 
 /// Returns whether the segment still has its name: no other process has removed or replaced its pool.
 pub(super) fn is_current(dir: &SegmentDir, segment: &Segment) -> bool {
-    let now = dir.open(&segment.name, segment.node, segment.mapping.bytes());
+    let now = dir.open_for(&segment.name, segment.node, segment.mapping.bytes(), Access::ReadOnly);
     now.is_ok_and(|now| same_file(&now.file, &segment.file))
 }
 

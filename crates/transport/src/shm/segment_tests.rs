@@ -208,7 +208,7 @@ fn a_directory_that_forbids_it_is_reported_as_such() {
 #[test]
 fn a_file_of_another_mode_is_reported_as_forbidden() {
     let scratch = Scratch::new();
-    let spec = SegmentSpec { mode: 0o000, ..spec(PAGE) };
+    let spec = SegmentSpec { rights: FileRights { mode: 0o000, group: None }, ..spec(PAGE) };
     let made = create(&scratch.dir(), &spec);
     // Root may open anything.
     if fs::metadata(scratch.path()).unwrap().uid() == 0 {
@@ -251,11 +251,15 @@ fn a_segment_of_another_user_is_refused() {
 fn a_segment_that_others_may_access_is_refused() {
     let scratch = Scratch::new();
     let segment = create(&scratch.dir(), &spec(PAGE)).unwrap();
-    for mode in [0o604, 0o620, 0o666, 0o640, 0o662] {
+    for mode in [0o602, 0o620, 0o666, 0o622, 0o662] {
         fs::set_permissions(segment.path(), fs::Permissions::from_mode(mode)).unwrap();
         let error = scratch.dir().open(&demo(), 0, 0).unwrap_err();
         assert!(matches!(error, ShmError::WideMode { mode: found, .. } if found == mode), "{error}");
         assert!(error.to_string().contains("`chmod 600 "), "{error}");
+    }
+    for mode in [0o600, 0o604, 0o640, 0o644, 0o440] {
+        fs::set_permissions(segment.path(), fs::Permissions::from_mode(mode)).unwrap();
+        scratch.dir().open_for(&demo(), 0, 0, Access::ReadOnly).unwrap();
     }
     fs::set_permissions(segment.path(), fs::Permissions::from_mode(0o600)).unwrap();
     scratch.dir().open(&demo(), 0, 0).unwrap();
@@ -268,7 +272,7 @@ const GROUP: u32 = 4343;
 fn a_segment_of_a_group_is_used_by_processes_that_trust_the_group() {
     let scratch = Scratch::new();
     let path = scratch.path().join("farwood.demo.0");
-    let shared = SegmentSpec { group: Some(GROUP), ..spec(PAGE) };
+    let shared = SegmentSpec { rights: FileRights::new(Some(GROUP), None).unwrap(), ..spec(PAGE) };
     let Some(_) = need::met(need::ROOT, create(&scratch.dir(), &shared).map_err(io::Error::other)) else {
         return;
     };
@@ -298,7 +302,7 @@ fn trust_in_a_group_extends_to_no_other_mode_and_no_other_owner() {
     let data = fs::metadata(segment.path()).unwrap();
     let trusting = scratch.dir().trusting(&data.gid().to_string());
     trusting.open(&demo(), 0, 0).unwrap();
-    for mode in [0o604, 0o620, 0o666, 0o640, 0o661] {
+    for mode in [0o602, 0o620, 0o666, 0o661] {
         fs::set_permissions(segment.path(), fs::Permissions::from_mode(mode)).unwrap();
         let error = trusting.open(&demo(), 0, 0).unwrap_err();
         assert!(matches!(error, ShmError::WideMode { .. }), "{mode:o}: {error}");
@@ -315,7 +319,8 @@ fn trust_in_a_group_extends_to_no_other_mode_and_no_other_owner() {
 fn a_journal_is_shared_like_the_segments() {
     let scratch = Scratch::new();
     let trusting = scratch.dir().trusting("4343");
-    let made = Journal::create(&scratch.dir(), &demo(), 7, Some(GROUP)).map_err(io::Error::other);
+    let made = Journal::create(&scratch.dir(), &demo(), 7, FileRights::new(Some(GROUP), None).unwrap())
+        .map_err(io::Error::other);
     let Some(()) = need::met(need::ROOT, made) else { return };
     Journal::open(&trusting, &demo(), 7).unwrap();
     let error = Journal::open(&scratch.dir(), &demo(), 7).err().unwrap();
@@ -368,9 +373,9 @@ fn a_journal_that_others_may_access_is_refused() {
     let scratch = Scratch::new();
     let file = scratch.file(&demo().journal_file(7), Journal::BYTES);
     Journal::open(&scratch.dir(), &demo(), 7).unwrap();
-    file.set_permissions(fs::Permissions::from_mode(0o640)).unwrap();
+    file.set_permissions(fs::Permissions::from_mode(0o622)).unwrap();
     let opened = Journal::open(&scratch.dir(), &demo(), 7).err().unwrap();
-    assert!(matches!(opened, ShmError::WideMode { mode: 0o640, .. }), "{opened}");
+    assert!(matches!(opened, ShmError::WideMode { mode: 0o622, .. }), "{opened}");
 }
 
 #[test]
@@ -468,7 +473,7 @@ fn a_creator_killed_during_creation_leaves_a_draft() {
 fn the_directory_of_huge_pages_is_searched_as_well() {
     // Not every machine has huge pages: another directory replaces their mount.
     let (scratch, huge) = (Scratch::new(), Scratch::new());
-    let dir = SegmentDir { ordinary: scratch.path().into(), huge: Some(huge.path().into()), trusted: None };
+    let dir = SegmentDir { huge: Some(huge.path().into()), ..scratch.dir() };
     huge.file("farwood.demo.0", 2 * HUGE_PAGE_BYTES);
     let opened = dir.open(&demo(), 0, 0).unwrap();
     assert_eq!((opened.pages(), opened.mapping().bytes()), (Pages::Huge, 2 * HUGE_PAGE_BYTES));
@@ -494,7 +499,7 @@ fn a_huge_draft_is_built_and_published_beside_the_ordinary_one() {
 #[test]
 fn without_free_huge_pages_ordinary_ones_are_used() {
     let (scratch, huge) = (Scratch::new(), Scratch::new());
-    let dir = SegmentDir { ordinary: scratch.path().into(), huge: Some(huge.path().into()), trusted: None };
+    let dir = SegmentDir { huge: Some(huge.path().into()), ..scratch.dir() };
     // More than any machine has reserved.
     let segment = create(&dir, &spec(1 << 44)).unwrap();
     assert_ne!(segment.pages(), Pages::Huge);

@@ -7,7 +7,7 @@
 //! [`copying`](super::copying).
 
 use crate::fork::{ForkCount, OwnMapping};
-use farwood_fabric::{LINE_BYTES, LINE_WORDS, line_bytes};
+use farwood_fabric::{Access, LINE_BYTES, LINE_WORDS, line_bytes};
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -49,6 +49,8 @@ pub enum AccessFault {
 pub struct Mapping {
     base: NonNull<u64>,
     bytes: u64,
+    /// The bytes that may be stored to: all, or none if the pages are mapped for reading.
+    writable_bytes: u64,
     /// The process in which a device has registered it. The kernel may keep registered pages out of a forked child,
     /// whose C library may then use the addresses for other memory.
     registered: OnceLock<ForkCount>,
@@ -78,9 +80,19 @@ impl Mapping {
         Self::window(file, 0, bytes)
     }
 
+    /// As [`new`](Self::new) with [`Access::ReadWrite`]. With [`Access::ReadOnly`], the file may be open for reading
+    /// only, and every method that stores returns [`AccessFault::OutOfRange`].
+    pub fn with_access(file: &File, bytes: u64, access: Access) -> io::Result<Self> {
+        Self::map(file, 0, bytes, access)
+    }
+
     /// Like [`new`](Self::new), from offset `from` on, which is a multiple of the page size. Offsets count
     /// from there.
     pub(super) fn window(file: &File, from: u64, bytes: u64) -> io::Result<Self> {
+        Self::map(file, from, bytes, Access::ReadWrite)
+    }
+
+    fn map(file: &File, from: u64, bytes: u64, access: Access) -> io::Result<Self> {
         let end = from.saturating_add(bytes);
         if bytes == 0 || !bytes.is_multiple_of(WORD_BYTES) || i64::try_from(end).is_err() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("cannot map {bytes} bytes")));
@@ -92,13 +104,16 @@ impl Mapping {
         let (address_hint, fixed) = reserved.as_ref().map_or((std::ptr::null_mut(), 0), |reserved| {
             (reserved.at.map_addr(|at| at.next_multiple_of(HUGE_PAGE_BYTES as usize)), libc::MAP_FIXED)
         });
-        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let (protection, writable_bytes) = match access {
+            Access::ReadWrite => (libc::PROT_READ | libc::PROT_WRITE, bytes),
+            Access::ReadOnly => (libc::PROT_READ, 0),
+        };
         // SAFETY: the kernel chooses the address, or it lies in a range that was reserved for this mapping
         // and that it fits into; so it overlaps no memory in use. The kernel checks the length, and the
         // descriptor is open for the whole call.
         let at = unsafe {
             let (share, file, from) = (libc::MAP_SHARED | fixed, file.as_raw_fd(), from.cast_signed());
-            libc::mmap(address_hint, bytes as usize, access, share, file, from)
+            libc::mmap(address_hint, bytes as usize, protection, share, file, from)
         };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -108,7 +123,7 @@ impl Mapping {
         }
         let base = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
         let own = Some(OwnMapping::new(at.addr(), bytes as usize));
-        Ok(Self { base, bytes, registered: OnceLock::new(), own })
+        Ok(Self { base, bytes, writable_bytes, registered: OnceLock::new(), own })
     }
 
     /// Returns the mapped bytes.
@@ -152,7 +167,7 @@ impl Mapping {
     /// lost nor torn; whole words are stored by plain stores.
     #[inline]
     pub fn write_up(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessFault> {
-        self.within(offset, bytes.len() as u64)?;
+        self.writable(offset, bytes.len() as u64)?;
         let byte_in_word = (offset % WORD_BYTES) as usize;
         let mut at = self.word(offset - byte_in_word as u64);
         let mut rest = bytes;
@@ -213,7 +228,7 @@ impl Mapping {
     /// CAS: stores `swap` if the word is `compare`; returns the old word (`compare`: it was swapped). SeqCst.
     #[inline]
     pub fn compare_exchange(&self, offset: u64, compare: u64, swap: u64) -> Result<u64, AccessFault> {
-        let word = atomic(self.words(offset, WORD_BYTES)?);
+        let word = atomic(self.writable_word(offset)?);
         let was = word.compare_exchange(compare, swap, Ordering::SeqCst, Ordering::SeqCst);
         Ok(was.unwrap_or_else(|was| was))
     }
@@ -229,7 +244,7 @@ impl Mapping {
         swap: u64,
         swap_mask: u64,
     ) -> Result<u64, AccessFault> {
-        let word = atomic(self.words(offset, WORD_BYTES)?);
+        let word = atomic(self.writable_word(offset)?);
         let was = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |was| {
             ((was ^ compare) & compare_mask == 0).then_some((was & !swap_mask) | (swap & swap_mask))
         });
@@ -239,7 +254,7 @@ impl Mapping {
     /// FAA: adds `add`, wrapping; returns the old word. SeqCst.
     #[inline]
     pub fn fetch_add(&self, offset: u64, add: u64) -> Result<u64, AccessFault> {
-        Ok(atomic(self.words(offset, WORD_BYTES)?).fetch_add(add, Ordering::SeqCst))
+        Ok(atomic(self.writable_word(offset)?).fetch_add(add, Ordering::SeqCst))
     }
 
     /// Requests transparent huge pages. Nothing else changes, whether they are granted or not.
@@ -266,7 +281,9 @@ impl Mapping {
         let page = page_bytes();
         let start = offset / page * page;
         let length = (offset + bytes).next_multiple_of(page).min(self.bytes) - start;
-        match self.advise(start, length, libc::MADV_POPULATE_WRITE) {
+        let advice =
+            if self.writable_bytes == 0 { libc::MADV_POPULATE_READ } else { libc::MADV_POPULATE_WRITE };
+        match self.advise(start, length, advice) {
             // Linux before 5.14 does not have the call.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.touch(start, length),
             other => other,
@@ -293,6 +310,19 @@ impl Mapping {
     #[inline]
     fn within(&self, offset: u64, bytes: u64) -> Result<(), AccessFault> {
         if offset.saturating_add(bytes) > self.bytes { Err(AccessFault::OutOfRange) } else { Ok(()) }
+    }
+
+    /// Checks that a range is mapped for writing.
+    #[inline]
+    fn writable(&self, offset: u64, bytes: u64) -> Result<(), AccessFault> {
+        if offset.saturating_add(bytes) > self.writable_bytes { Err(AccessFault::OutOfRange) } else { Ok(()) }
+    }
+
+    /// Returns a mapped, aligned word that may be stored to.
+    #[inline]
+    fn writable_word(&self, offset: u64) -> Result<*mut u64, AccessFault> {
+        self.writable(offset, WORD_BYTES)?;
+        self.words(offset, WORD_BYTES)
     }
 
     /// Returns the first of the mapped, aligned words of a range.
@@ -332,7 +362,9 @@ impl Drop for Mapping {
 #[inline]
 fn atomic<'a>(at: *mut u64) -> &'a AtomicU64 {
     // SAFETY: every caller passes an aligned word within a mapping that outlives its use of the result (it is used
-    // in the same expression), and mapped words are accessed by atomics only.
+    // in the same expression), and mapped words are accessed by atomics only. Callers that store have checked that the
+    // pages are writable. Pages that are mapped for reading are only loaded: the supported processors load an aligned
+    // word by one instruction that does not store (mov; ldar or ldr), for each order that is used here.
     unsafe { AtomicU64::from_ptr(at) }
 }
 
@@ -466,6 +498,27 @@ pub(crate) fn effective_user() -> u32 {
 /// Bytes for the entry of a group: at first, and at most. A group lists its members.
 const GROUP_BYTES: usize = 1 << 10;
 const GROUP_BYTES_MAX: usize = 1 << 22;
+
+/// Returns the number of the user of that name.
+pub(super) fn user_named(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    let mut bytes: Vec<libc::c_char> = vec![0; GROUP_BYTES];
+    loop {
+        let mut user = MaybeUninit::<libc::passwd>::uninit();
+        let (mut found, length) = (std::ptr::null_mut(), bytes.len());
+        let (entry, buffer) = (user.as_mut_ptr(), bytes.as_mut_ptr());
+        // SAFETY: the name ends with NUL, the entry and the pointer are writable, and the buffer has `length` bytes.
+        let failed = unsafe { libc::getpwnam_r(name.as_ptr(), entry, buffer, length, &raw mut found) };
+        if failed == libc::ERANGE && length < GROUP_BYTES_MAX {
+            bytes.resize(2 * length, 0);
+        } else if failed != 0 || found.is_null() {
+            return None;
+        } else {
+            // SAFETY: the call found the user, and has filled its entry.
+            return Some(unsafe { user.assume_init() }.pw_uid);
+        }
+    }
+}
 
 /// Returns the number of the group of that name.
 pub(super) fn group_named(name: &str) -> Option<u32> {

@@ -37,17 +37,18 @@ pub(super) struct FileWatch {
 struct WatchedFiles {
     pool: String,
     segments: Vec<Arc<Segment>>,
-    journal: Arc<Journal>,
+    /// `None`: this process only reads, and does not use the journal.
+    journal: Option<Arc<Journal>>,
     lost: OnceLock<FabricError>,
 }
 
 impl FileWatch {
     /// Starts to watch the files of a pool.
-    pub(super) fn start(segments: &[Arc<Segment>], journal: &Arc<Journal>) -> Result<Self, ShmError> {
+    pub(super) fn start(segments: &[Arc<Segment>], journal: Option<&Arc<Journal>>) -> Result<Self, ShmError> {
         let files = Arc::new(WatchedFiles {
             pool: segments[0].name().to_string(),
             segments: segments.to_vec(),
-            journal: Arc::clone(journal),
+            journal: journal.cloned(),
             lost: OnceLock::new(),
         });
         let watched = Arc::downgrade(&files);
@@ -97,8 +98,9 @@ impl WatchedFiles {
             Some((NodeId(segment.node()), segment.path(), what))
         });
         let lost = segments.or_else(|| {
-            let what = loss(self.journal.file(), fs::symlink_metadata(self.journal.path()), Journal::BYTES)?;
-            Some((NodeId(0), self.journal.path(), what))
+            let journal = self.journal.as_ref()?;
+            let what = loss(journal.file(), fs::symlink_metadata(journal.path()), Journal::BYTES)?;
+            Some((NodeId(0), journal.path(), what))
         });
         if let Some((node, path, what)) = lost {
             self.lost.get_or_init(|| self.error(node, path, what));
@@ -151,6 +153,7 @@ mod tests {
             device_bytes: 64 << 10,
             backing: Backing::Growable,
             group: None,
+            mode: None,
         };
         create(dir, &spec).unwrap();
         ShmPool::open(dir, &spec.name).unwrap()

@@ -155,16 +155,40 @@ impl AcceptedTokens {
     /// # Errors
     /// [`TcpError::Token`].
     pub fn reload(&self, path: &Path) -> Result<(), TcpError> {
+        self.reload_apart_from(path, None)
+    }
+
+    /// As [`reload`](Self::reload); also refuses a token that is one of `others`, which permit something else.
+    ///
+    /// # Errors
+    /// As [`reload`](Self::reload).
+    pub fn reload_apart_from(&self, path: &Path, others: Option<&Self>) -> Result<(), TcpError> {
         let tokens = tokens_of(path)?;
+        let is_among = |others: &Self| others.overlaps(&Self(Arc::new(RwLock::new(tokens.clone()))));
+        if others.is_some_and(is_among) {
+            let why = "a token of it is also in the file of the tokens with other rights".to_owned();
+            return Err(TcpError::Token { path: path.to_owned(), why });
+        }
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = tokens;
         Ok(())
     }
 
-    /// Returns the memory node's own proof, if `proof` is that of a compute node with one of these tokens.
+    /// Returns the memory node's own proof, if `proof` is that of a compute node with one of these tokens. Tries all of
+    /// them: the duration depends on their number, and not on the one that matches.
     pub(crate) fn answer(&self, nonces: &Nonces, proof: &[u8]) -> Option<Proof> {
         let tokens = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let token = tokens.iter().find(|token| token.verifies(Prover::ComputeNode, nonces, proof))?;
-        Some(token.prove(Prover::MemoryNode, nonces))
+        let answers = tokens.iter().map(|token| {
+            let answer = token.prove(Prover::MemoryNode, nonces);
+            token.verifies(Prover::ComputeNode, nonces, proof).then_some(answer)
+        });
+        answers.fold(None, Option::or)
+    }
+
+    /// Returns whether one of these tokens is also one of `others`.
+    pub(crate) fn overlaps(&self, others: &Self) -> bool {
+        const ANY: Nonces = Nonces { compute_node: [0; NONCE_BYTES], memory_node: [0; NONCE_BYTES] };
+        let tokens = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        tokens.iter().any(|token| others.answer(&ANY, &token.prove(Prover::ComputeNode, &ANY)).is_some())
     }
 }
 
@@ -201,6 +225,26 @@ mod tests {
         assert!(Token::new(&"x".repeat(TOKEN_BYTES_MAX + 1)).is_err());
         let error = Token::from_file(Path::new("/nonexistent/token")).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/token"), "{error}");
+    }
+
+    #[test]
+    fn tokens_with_different_rights_differ() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let write = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        write("a-token-for-everything\n");
+        let all = AcceptedTokens::from_file(&path).unwrap();
+        write("a-token-for-reading-only\nanother-one-for-reading\n");
+        let read = AcceptedTokens::from_file(&path).unwrap();
+        assert!(!all.overlaps(&read) && all.overlaps(&all.clone()));
+        read.reload_apart_from(&path, Some(&all)).unwrap();
+        write("a-token-for-reading-only\na-token-for-everything\n");
+        let error = read.reload_apart_from(&path, Some(&all)).unwrap_err();
+        assert!(error.to_string().contains("other rights"), "{error}");
+        assert!(!all.overlaps(&read), "the tokens of before remain");
     }
 
     #[test]

@@ -21,6 +21,16 @@ impl TcpPool {
         Self::open_with(address, credentials, FreshNodePolicy::FormPool)
     }
 
+    /// Attaches this process to an existing pool for reading only: it takes no slot of the client table, and every verb
+    /// but READs is refused. A token for reading is enough.
+    ///
+    /// # Errors
+    /// [`TcpError::NotThere`], [`TcpError::BadToken`], [`TcpError::Unusable`], [`TcpError::NotThisPool`];
+    /// [`TcpError::NoPool`].
+    pub fn open_read_only(address: &PoolAddress, credentials: Credentials) -> Result<Self, TcpError> {
+        Self::attach_reader(address, credentials, ())
+    }
+
     /// Like [`open`](Self::open); `fresh` determines what happens if all memory nodes are fresh.
     ///
     /// # Errors

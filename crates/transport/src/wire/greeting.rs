@@ -3,7 +3,7 @@
 use super::frame::put_frame;
 use super::{Frame, FrameKind, MAGIC, Malformed, VERSION};
 use crate::stream::{NONCE_BYTES, Nonce, Proof};
-use farwood_fabric::ClientId;
+use farwood_fabric::{Access, ClientId};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -170,6 +170,8 @@ pub struct Welcome {
     pub device_bytes: u64,
     /// Random for fresh memory, and renewed after a crash.
     pub incarnation: u64,
+    /// What the client's token permits.
+    pub access: Access,
     /// The proof that it knows the client's token, or zeros if it requires no token.
     pub proof: Proof,
 }
@@ -184,7 +186,7 @@ struct WelcomeBody {
     pool: U64,
     node: U16,
     nodes: U16,
-    zero: U32,
+    access: U32,
     host_bytes: U64,
     device_bytes: U64,
     incarnation: U64,
@@ -201,7 +203,7 @@ impl Welcome {
             pool: U64::new(self.pool),
             node: U16::new(self.node),
             nodes: U16::new(self.nodes),
-            zero: U32::ZERO,
+            access: U32::new(u32::from(self.access == Access::ReadOnly)),
             host_bytes: U64::new(self.host_bytes),
             device_bytes: U64::new(self.device_bytes),
             incarnation: U64::new(self.incarnation),
@@ -217,9 +219,11 @@ impl Welcome {
     pub fn read(frame: &Frame<'_>) -> Result<Self, GreetingError> {
         check_version(frame)?;
         let body = WelcomeBody::ref_from_bytes(frame.body).map_err(|_| Malformed::Body)?;
-        if body.zero != U32::ZERO {
-            return Err(Malformed::Body.into());
-        }
+        let access = match body.access.get() {
+            0 => Access::ReadWrite,
+            1 => Access::ReadOnly,
+            _ => return Err(Malformed::Body.into()),
+        };
         let (state, has_cuts) = (body.formed.get() & 0xFF, body.formed.get() >> 8);
         let formed = match state {
             0 => Formation::Blank,
@@ -241,6 +245,7 @@ impl Welcome {
             host_bytes: body.host_bytes.get(),
             device_bytes: body.device_bytes.get(),
             incarnation: body.incarnation.get(),
+            access,
             proof: body.proof,
         })
     }

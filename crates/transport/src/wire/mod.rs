@@ -58,7 +58,7 @@
 //! + 16   8   identity of the pool, or 0
 //! + 24   2   number of this memory node, or 0
 //! + 26   2   memory nodes of the pool, or 0
-//! + 28   4   0
+//! + 28   4   0: the token permits everything, or none is required; 1: it permits only READs, CountConnections and Stat
 //! + 32   8   host memory, bytes
 //! + 40   8   device memory, bytes
 //! + 48   8   incarnation: random for fresh memory; renewed after a crash, and when the fences are cleared

@@ -24,6 +24,31 @@ macro_rules! numbered {
     };
 }
 
+impl Control {
+    /// Whether it changes nothing, so that a token for reading permits it.
+    pub fn only_reads(self) -> bool {
+        matches!(self, Self::CountConnections | Self::Stat)
+    }
+
+    /// What it does, in messages.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Claim => "claim a slot of the client table (Claim)",
+            Self::Identify => "take the identity of a client (Identify)",
+            Self::CountConnections => "count the connections of a client (CountConnections)",
+            Self::Fence => "fence a client (Fence)",
+            Self::Form => "form a pool (Form)",
+            Self::FinishForming => "complete a pool (FinishForming)",
+            Self::Provision => "provision memory (Provision)",
+            Self::Stat => "read counters (Stat)",
+            Self::Region => "use an RDMA device (Region)",
+            Self::ConnectQueuePair => "connect a queue pair (ConnectQueuePair)",
+            Self::Cuts => "begin a cut (Cuts)",
+            Self::ReturnToCut => "return to a cut (ReturnToCut)",
+        }
+    }
+}
+
 numbered! {
     /// The kind of a frame.
     pub enum FrameKind {
@@ -83,6 +108,8 @@ numbered! {
         NoQueuePair = 14,
         /// A queue pair cannot be ended: its verbs may still execute.
         QueuePairStuck = 15,
+        /// The token permits only reads.
+        ReadOnly = 16,
     }
 
     /// Requests to a memory node that are not verbs. The words are their arguments, and those of the answer.

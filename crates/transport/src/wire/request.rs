@@ -52,6 +52,18 @@ impl WireOp<'_> {
         }
     }
 
+    /// The name of the verb if it changes memory, or what a server observes.
+    pub fn changes(&self) -> Option<&'static str> {
+        match self {
+            Self::Read(_) => None,
+            Self::Write(_, None) => Some("WRITE"),
+            Self::Write(_, Some(_)) => Some("WRITE_WITH_IMM"),
+            Self::Cas { .. } => Some("CAS"),
+            Self::MaskedCas { .. } => Some("masked CAS"),
+            Self::Faa(_) => Some("FAA"),
+        }
+    }
+
     /// Returns the bytes of the answer in a reply.
     #[inline]
     pub fn answer_bytes(&self) -> usize {

@@ -2,7 +2,7 @@
 //! values.
 
 use super::*;
-use farwood_fabric::ClientId;
+use farwood_fabric::{Access, ClientId};
 use proptest::prelude::*;
 
 /// A verb that owns its bytes.
@@ -123,8 +123,9 @@ proptest! {
         prop_assert_eq!(Hello::read(&frame), Ok(hello));
         let welcome = Welcome {
             formed: Formation::Part, has_cuts: pool % 2 == 1, pool, node, nodes: node,
-            host_bytes: connection_number, device_bytes: pool,
-            incarnation: connection_number, proof: nonce.unwrap_or_default(),
+            host_bytes: connection_number, device_bytes: pool, incarnation: connection_number,
+            access: if node % 2 == 0 { Access::ReadWrite } else { Access::ReadOnly },
+            proof: nonce.unwrap_or_default(),
         };
         let mut bytes = Vec::new();
         welcome.put(&mut bytes);
@@ -194,7 +195,7 @@ fn the_largest_verbs_fit_and_one_more_byte_does_not() {
 fn every_number_of_a_kind_a_code_and_a_control_round_trips() {
     let all = |from: fn(u8) -> Option<u8>| (0..=u8::MAX).filter_map(from).collect::<Vec<_>>();
     assert_eq!(all(|byte| FrameKind::from_byte(byte).map(|kind| kind as u8)), (1..=11).collect::<Vec<_>>());
-    assert_eq!(all(|byte| Code::from_byte(byte).map(|code| code as u8)), (1..=15).collect::<Vec<_>>());
+    assert_eq!(all(|byte| Code::from_byte(byte).map(|code| code as u8)), (1..=16).collect::<Vec<_>>());
     assert_eq!(
         all(|byte| Control::from_byte(byte).map(|control| control as u8)),
         (1..=12).collect::<Vec<_>>()

@@ -1,6 +1,6 @@
 //! A memory node over TCP with correct and incorrect clients: refusals, counters, bounds.
 
-use farwood_fabric::{Address, Memory, NodeId, Remote, client_table};
+use farwood_fabric::{Access, Address, Memory, NodeId, Remote, client_table};
 use farwood_transport::tcp::{
     Credentials, MemoryNode, NONCE_BYTES, NodeCounts, NodeSpec, Nonces, PoolAddress, Prover, TcpError,
     TcpPool, Token,
@@ -564,6 +564,7 @@ fn a_memory_node_that_does_not_know_the_token_learns_nothing() {
     use farwood_transport::wire::{Formation, Welcome};
     let mut welcome = Vec::new();
     Welcome {
+        access: Access::ReadWrite,
         formed: Formation::Blank,
         has_cuts: false,
         pool: 0,
@@ -641,4 +642,106 @@ fn a_flood_of_invalid_frames_writes_few_lines() {
     let lines: Vec<_> = events.try_iter().map(|event| event.to_string()).collect();
     assert!(lines.len() <= 2 * (seconds + 1), "{seconds} s: {lines:?}");
     assert!(lines.iter().any(|line| line.contains("more connections were closed")), "{lines:?}");
+}
+
+const TOKEN: &str = "a-token-for-everything";
+const READ_TOKEN: &str = "a-token-for-reading-only";
+
+/// A memory node with both tokens, as node 0 of pool [`POOL`], and a client with the token for everything.
+fn with_rights() -> (MemoryNode, Caller) {
+    let accepted = |text: &str| Some(Token::new(text).unwrap().into());
+    let spec = NodeSpec { token: accepted(TOKEN), read_token: accepted(READ_TOKEN), ..spec() };
+    let node = MemoryNode::start(&spec).unwrap();
+    let mut writer = Caller::connect(&node);
+    assert_eq!(writer.prove(&Token::new(TOKEN).unwrap(), &hello()), (FrameKind::Welcome, 0, true));
+    assert_eq!(writer.control(Control::Form, [POOL, 0, 1, 0]), Ok([0; 4]));
+    (node, writer)
+}
+
+fn reader(node: &MemoryNode) -> Caller {
+    let mut reader = Caller::connect(node);
+    assert_eq!(reader.prove(&Token::new(READ_TOKEN).unwrap(), &hello()), (FrameKind::Welcome, 0, true));
+    reader
+}
+
+#[test]
+fn a_token_for_reading_executes_no_other_verb() {
+    let (node, mut writer) = with_rights();
+    let at = host(DATA_OFFSET);
+    writer.post(&[WireVerb { at, op: WireOp::Write(&7_u64.to_le_bytes(), None) }]).unwrap();
+    let changes = [
+        (WireOp::Write(&[1; 8], None), "a WRITE:"),
+        (WireOp::Write(&[1; 8], Some(3)), "a WRITE_WITH_IMM:"),
+        (WireOp::Cas { compare: 7, swap: 8 }, "a CAS:"),
+        (WireOp::MaskedCas { words: [7, u64::MAX, 8, u64::MAX] }, "a masked CAS:"),
+        (WireOp::Faa(1), "a FAA:"),
+    ];
+    for (refused, (op, name)) in (1..).zip(changes) {
+        // Alone, and after a READ, which is not executed either.
+        for verbs in [vec![op], vec![WireOp::Read(8), op, WireOp::Read(8)]] {
+            let mut reader = reader(&node);
+            assert_eq!(reader.read_word(DATA_OFFSET), Some(7));
+            let verbs: Vec<_> = verbs.into_iter().map(|op| WireVerb { at, op }).collect();
+            let (kind, code, count, _, body) = reader.post(&verbs).unwrap();
+            assert_eq!((kind, code), (FrameKind::Refused, Code::ReadOnly as u8), "{name}");
+            let text = String::from_utf8(body[..usize::from(count)].to_vec()).unwrap();
+            assert!(text.contains(name) && text.contains("open the pool read-only"), "{text}");
+            assert_eq!(reader.frame(), None, "the connection ends");
+        }
+        assert_eq!(writer.read_word(DATA_OFFSET), Some(7), "{name}");
+        assert_eq!(node.counts().refused, 2 * refused);
+    }
+}
+
+#[test]
+fn a_token_for_reading_permits_no_control_that_changes_something() {
+    let (node, mut writer) = with_rights();
+    assert_eq!(writer.control(Control::Identify, [5, 1, 0, 0]), Ok([0; 4]));
+    let mut reader = reader(&node);
+    for (control, words) in [
+        (Control::Claim, [6, 0, 0, 0]),
+        (Control::Identify, [5, 1, 0, 0]),
+        (Control::Fence, [5, 1, 0, 0]),
+        (Control::Form, [POOL, 0, 1, 0]),
+        (Control::FinishForming, [0; 4]),
+        (Control::Provision, [host(8 << 20), 8 << 20, 0, 0]),
+        (Control::Region, [0; 4]),
+        (Control::ConnectQueuePair, [0; 4]),
+    ] {
+        assert_eq!(reader.control(control, words), Err(Code::ReadOnly as u8), "{control:?}");
+        assert!(reader.read_word(DATA_OFFSET).is_some(), "the connection continues after {control:?}");
+    }
+    assert_eq!(reader.control(Control::CountConnections, [5, 1, 0, 0]), Ok([1, 0, 0, 0]));
+    assert_eq!(reader.control(Control::Stat, [0; 4]).map(|page| page[1]), Ok(2));
+    assert!(reader.control(Control::Stat, [9, 0, 0, 0]).is_err());
+    // The client that it could not fence goes on, and the slot that it could not claim is free.
+    assert!(writer.read_word(DATA_OFFSET).is_some());
+    assert_eq!(writer.control(Control::Claim, [6, 0, 0, 0]), Ok([0; 4]));
+}
+
+#[test]
+fn a_token_for_reading_gives_no_identity() {
+    let (node, _writer) = with_rights();
+    let client = Some(farwood_fabric::ClientId { slot: 5, epoch: 1 });
+    let named = Hello { pool: POOL, node: 0, client, ..hello() };
+    let token = Token::new(READ_TOKEN).unwrap();
+    let answer = Caller::connect(&node).prove(&token, &named);
+    assert_eq!(answer, (FrameKind::Refused, Code::ReadOnly as u8, false));
+    let other = Token::new("another-token-of-someone").unwrap();
+    let answer = Caller::connect(&node).prove(&other, &hello());
+    assert_eq!(answer, (FrameKind::Refused, Code::BadToken as u8, false));
+    assert_eq!(Caller::connect(&node).say_hello(&hello()), (FrameKind::Refused, Code::BadToken as u8));
+}
+
+#[test]
+fn a_token_for_reading_needs_another_token_for_writing() {
+    let accepted = |text: &str| Some(Token::new(text).unwrap().into());
+    for (token, read_token, words) in [
+        (None, READ_TOKEN, "restricts nobody"),
+        (Some(TOKEN), TOKEN, "is also the token for reading and writing"),
+    ] {
+        let spec = NodeSpec { token: token.and_then(accepted), read_token: accepted(read_token), ..spec() };
+        let error = MemoryNode::start(&spec).unwrap_err();
+        assert!(matches!(error, TcpError::BadShape(_)) && error.to_string().contains(words), "{error}");
+    }
 }

@@ -2,14 +2,14 @@
 
 use farwood_fabric::client_table::SlotState;
 use farwood_fabric::{
-    Chain as _, Client, ClientId, Fabric as _, FabricError, Memory, NodeId, Parallel as _, Remote,
+    Access, Chain as _, Client, ClientId, Fabric as _, FabricError, Memory, NodeId, Parallel as _, Remote,
     Revocation, Server as _, Swapped, all, cas, client_table, faa, read, read_bytes, write, write_imm,
 };
 use farwood_testkit::harness::{Raw, raw_address, read_raw, read_word, write_word};
 use farwood_testkit::need;
 use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::tcp::{
-    Credentials, MemoryNode, NodeFile, NodeSpec, PoolAddress, REPLY_MAX, TcpError, TcpFabric, TcpPool,
+    Credentials, MemoryNode, NodeFile, NodeSpec, PoolAddress, REPLY_MAX, TcpError, TcpFabric, TcpPool, Token,
 };
 use farwood_transport::wire::{FrameKind, HEADER_BYTES, put_frame};
 use std::io::{Read as _, Write as _};
@@ -724,4 +724,75 @@ fn an_atomic_without_an_effect_is_answered_at_every_level() {
         }
         assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{durability}: {:?}", begun.elapsed());
     }
+}
+
+/// Memory nodes with a token for everything and one for reading, and the credentials.
+fn start_with_rights(nodes: usize) -> (Vec<MemoryNode>, [Credentials; 2]) {
+    let tokens = ["a-token-for-everything", "a-token-for-reading-only"].map(|text| Token::new(text).unwrap());
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let [token, read_token] = tokens.clone().map(|token| Some(token.into()));
+    let spec = NodeSpec { token, read_token, ..NodeSpec::new(listen, HOST_BYTES) };
+    let nodes = (0..nodes).map(|_| MemoryNode::start(&spec).unwrap()).collect();
+    (nodes, tokens.map(Credentials::from))
+}
+
+#[test]
+fn a_reader_takes_no_slot_and_changes_nothing() {
+    let (nodes, [all, reads]) = start_with_rights(2);
+    let address = address(&nodes.iter().collect::<Vec<_>>());
+    for credentials in [&all, &reads] {
+        let fresh = TcpPool::open_read_only(&address, credentials.clone()).unwrap_err();
+        assert!(matches!(fresh, TcpError::NoPool { .. }), "{fresh}");
+    }
+    let writer = TcpPool::open(&address, all.clone()).unwrap();
+    block_on(write_word(&writer.client(), word(1, 0), 42)).unwrap();
+    let attached = || block_on(client_table::load(&writer.client())).unwrap().attached.len();
+    assert_eq!(attached(), 1);
+    for credentials in [all, reads.clone()] {
+        let reader = TcpPool::open_read_only(&address, credentials).unwrap();
+        assert_eq!((reader.identity(), reader.shape()), (ClientId::NONE, writer.shape()));
+        let client = reader.client();
+        assert_eq!(client.fabric().access(), Access::ReadOnly);
+        assert_eq!(block_on(read_word(&client, word(1, 0))), Ok(42));
+        for refused in [
+            block_on(client.post(write(word(1, 0), &[1; 8]))).map(drop),
+            block_on(client.post(cas(word(1, 0), 42, 1))).map(drop),
+            block_on(client.post(read(word(1, 0)).and(faa(word(0, 0), 1)))).map(drop),
+            block_on(client.fabric().provision(word(0, 0).address(), 4096)),
+            block_on(client_table::enter(&client, 7, 1)).map(drop),
+        ] {
+            assert_eq!(refused, Err(FabricError::ReadOnly));
+        }
+        assert!(!client.post_detached(faa(word(1, 0), 1)), "it would help another client");
+        assert_eq!(block_on(read_word(&client, word(1, 0))), Ok(42), "and the next post does not fail");
+        let alive = block_on(client.fabric().revoke(writer.identity()));
+        assert_eq!(alive, Ok(Revocation::Alive));
+        assert_eq!(reader.reports().unwrap().len(), 2);
+        assert!(reader.is_alive(writer.identity()).unwrap());
+        assert_eq!(attached(), 1, "the client table has the writer only");
+        reader.leave();
+        assert!(block_on(client.post(read(word(1, 0)))).is_err(), "it has left");
+    }
+    let wrong = TcpPool::open_read_only(&address, Token::new("a-token-of-someone-else").unwrap().into());
+    assert!(matches!(wrong, Err(TcpError::BadToken { .. })), "{wrong:?}");
+    let writes = TcpPool::open(&address, reads).unwrap_err();
+    assert!(matches!(writes, TcpError::ReadOnlyToken { .. }), "{writes}");
+    assert!(writes.to_string().contains("--read-only"), "{writes}");
+    assert_eq!(attached(), 1);
+}
+
+#[test]
+fn a_reader_names_all_memory_nodes_in_order_and_survives_their_restart() {
+    let (nodes, [all, reads]) = start_with_rights(2);
+    let of = |nodes: &[&MemoryNode]| address(nodes);
+    drop(TcpPool::open(&of(&[&nodes[0], &nodes[1]]), all).unwrap());
+    for wrong in [of(&[&nodes[0]]), of(&[&nodes[1], &nodes[0]])] {
+        let error = TcpPool::open_read_only(&wrong, reads.clone()).unwrap_err();
+        assert!(matches!(error, TcpError::NotThisPool { .. }), "{error}");
+        assert!(error.to_string().contains("in order"), "{error}");
+    }
+    let reader = TcpPool::open_read_only(&of(&[&nodes[0], &nodes[1]]), reads).unwrap();
+    drop(nodes);
+    let lost = block_on(reader.client().post(read(word(0, 0)))).map(drop).unwrap_err();
+    assert!(matches!(lost, FabricError::NodeLost { .. }), "{lost}");
 }

@@ -95,7 +95,7 @@ impl Cuts {
     /// A new cut: the time, or the next number if the clock is behind.
     pub(super) fn next(&self) -> u64 {
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        (time.as_millis() as u64).max(self.number() + 1)
+        (time.as_millis() as u64).max(self.number().saturating_add(1))
     }
 
     pub(super) fn bases(&self) -> MutexGuard<'_, BaseCheckpoints> {
