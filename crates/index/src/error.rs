@@ -67,6 +67,14 @@ pub enum IndexError {
         /// The number of attempts.
         tries: u32,
     },
+    /// The change of another client stays unfinished. That client may have crashed, or is stopped; a client that may
+    /// write would complete or undo the change, and this one may only read.
+    Unfinished {
+        /// The operation.
+        operation: &'static str,
+        /// The client, if a lock names it.
+        by: Option<ClientId>,
+    },
     /// The pool has no index of that name.
     NoSuchIndex(String),
     /// The pool has an index of that name already.
@@ -174,6 +182,10 @@ impl IndexError {
             Self::Damaged { .. } => "run `farwood check` to list all damage, and load the index again",
             Self::LockHeld { .. } => "resume or end its process (`farwood stat` names it)",
             Self::Exhausted { .. } => "try again",
+            Self::Unfinished { .. } => {
+                "try again after a process that may write has read the same entries, or run `farwood check` without \
+                 --read-only"
+            }
             Self::NoSuchIndex(_) => "`farwood stat` lists its indexes, `farwood create` creates one",
             Self::IndexExists(_) => "choose another name, or `farwood drop` it",
             Self::InUse { .. } => "end that client first",
@@ -252,6 +264,7 @@ impl fmt::Display for IndexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Self::Damaged { operation, .. }
         | Self::LockHeld { operation, .. }
+        | Self::Unfinished { operation, .. }
         | Self::Exhausted { operation, .. } = self
         {
             write!(f, "{operation}: ")?;
@@ -281,6 +294,13 @@ impl fmt::Display for Description<'_> {
                 write!(f, "waited {waited_ms} ms for a lock that {holder} holds, which is alive")
             }
             E::Exhausted { tries, .. } => write!(f, "gave up after {tries} tries under contention"),
+            E::Unfinished { by, .. } => {
+                let by = by.map_or_else(|| "another client".to_owned(), |by| format!("client {by}"));
+                write!(
+                    f,
+                    "{by} has left a change unfinished, which this process cannot complete because it may only read"
+                )
+            }
             E::NoSuchIndex(name) => write!(f, "the pool has no index '{name}'"),
             E::IndexExists(name) => write!(f, "the pool already has an index '{name}'"),
             E::MixedLocks { other } => write!(

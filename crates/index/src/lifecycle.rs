@@ -60,7 +60,12 @@ fn refuse_mixed_locks(others: &[TypedEntry], new: &NewDirectoryEntry<'_>) -> Res
 pub(crate) async fn find<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry, IndexError> {
     match directory::find(client, name).await? {
         Some(entry) => Ok(entry),
-        None => find_settled(client, name).await,
+        None if client.may_write() => find_settled(client, name).await,
+        None => {
+            directory::wait_for_drop(client, name).await?;
+            let found = directory::find(client, name).await?;
+            found.ok_or_else(|| IndexError::NoSuchIndex(name.to_owned()))
+        }
     }
 }
 
@@ -76,11 +81,16 @@ async fn find_settled<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry
     entry?.ok_or_else(|| IndexError::NoSuchIndex(name.to_owned()))
 }
 
-/// Marks an index as open by this compute node, so that no client drops it. [3 RT; more while it is being dropped]
+/// Marks an index as open by this compute node, so that no client drops it. [3 RT; more while it is being dropped] A
+/// client that may only read marks nothing [0 RT]: the number of the index in every node shows it that another index
+/// has reused the memory of a dropped one.
 ///
 /// # Errors
 /// [`IndexError::NoSuchIndex`] if it was dropped in the meantime.
 pub(crate) async fn mark_open<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<(), IndexError> {
+    if !client.may_write() {
+        return Ok(());
+    }
     let newly = client_table::mark_open(client, entry.open_bit()).await?;
     if directory::still(client, entry).await? {
         return Ok(());
@@ -100,6 +110,9 @@ pub(crate) async fn mark_open<F: Fabric>(client: &Client<F>, entry: &Entry) -> R
 /// # Errors
 /// The errors of the fabric.
 pub(crate) async fn mark_closed<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<(), IndexError> {
+    if !client.may_write() {
+        return Ok(());
+    }
     Ok(client_table::mark_closed(client, entry.open_bit()).await?)
 }
 

@@ -68,10 +68,14 @@ impl Retry {
     /// Counts a failed attempt and pauses before the next one. [0 RT; after many attempts, a read of the lock tables]
     ///
     /// # Errors
-    /// [`IndexError::Exhausted`] after the last attempt; [`IndexError::Damaged`] if no client is responsible.
+    /// [`IndexError::Exhausted`] after the last attempt; [`IndexError::Damaged`] if no client is responsible;
+    /// [`IndexError::Unfinished`] in both cases if the client may only read.
     pub async fn again<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
-        self.count()?;
+        self.count().map_err(|error| self.unfinished(client).unwrap_or(error))?;
         if self.tries.is_multiple_of(TRIES_PER_LOOK) && self.is_damage(client).await? {
+            if let Some(unfinished) = self.unfinished(client) {
+                return Err(unfinished);
+            }
             let what = format!("{} attempts failed, and no client holds a lock", self.tries);
             return Err(IndexError::Damaged {
                 operation: self.operation,
@@ -81,6 +85,13 @@ impl Retry {
         }
         self.pause(client).await;
         Ok(())
+    }
+
+    /// The error of a client that may only read, if a client that may write would have completed or undone the change
+    /// that stops this operation.
+    fn unfinished<F: Fabric>(&self, client: &Client<F>) -> Option<IndexError> {
+        let stops = !client.may_write() && self.locks.is_some();
+        stops.then_some(IndexError::Unfinished { operation: self.operation, by: None })
     }
 
     /// Counts an attempt that failed because another client changed the object in between, and pauses before the next

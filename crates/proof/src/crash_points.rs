@@ -13,6 +13,7 @@
 use crate::crash_cluster::{
     CRASH_POINTS, CrashCluster, DROP_DELAYS_NS, DropPoint, FIRST_CRASH, SECOND_CRASH, SURVIVOR,
 };
+use crate::read_only::ReadOnlyFabric;
 use farwood_fabric::{Client, Fabric as _};
 use farwood_index::IndexError;
 use farwood_index::ordered::{Entries, Length, Ordered, OrderedConfig, OrderedReport};
@@ -194,8 +195,8 @@ impl Fixture {
         })
     }
 
-    /// Reads everything, changes everything, and reads again.
-    fn check(&self, case: &CrashCase, crashes: u64) {
+    /// The contents after the interrupted operation.
+    fn after(&self, case: &CrashCase) -> NumberModel {
         let mut after = self.before.clone();
         match case.change {
             InterruptedOperation::Put(key) | InterruptedOperation::PutLong(key, _) => {
@@ -207,6 +208,12 @@ impl Fixture {
             | InterruptedOperation::Scan
             | InterruptedOperation::Snapshot => {}
         }
+        after
+    }
+
+    /// Reads everything, changes everything, and reads again.
+    fn check(&self, case: &CrashCase, crashes: u64) {
+        let after = self.after(case);
         let (tree, client) = (&self.cluster.trees[SURVIVOR], self.cluster.world.client(SURVIVOR));
         let found = self.cluster.world.block_on(entries(tree, &client));
         assert!(found == self.before || found == after, "{found:?}");
@@ -262,6 +269,83 @@ impl Fixture {
             "{allocated} allocated, {linked} linked"
         );
     }
+}
+
+/// The reads of clients that may only read, after crashes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadsAfterCrashes {
+    /// The crashes.
+    pub crashes: u64,
+    /// The reads that had an answer.
+    pub answered: u64,
+    /// The reads that an unfinished change has stopped.
+    pub unfinished: u64,
+}
+
+impl ReadsAfterCrashes {
+    /// Counts a read; yields its answer. Every other error is a failure.
+    fn count<T>(&mut self, read: Result<T, IndexError>) -> Option<T> {
+        match read {
+            Ok(answer) => {
+                self.answered += 1;
+                Some(answer)
+            }
+            Err(IndexError::Unfinished { .. }) => {
+                self.unfinished += 1;
+                None
+            }
+            Err(error) => panic!("a read: {error}"),
+        }
+    }
+}
+
+/// Crashes a compute node at every verb of each case. Then a client that may only read, which has read every key before,
+/// reads every key and scans the tree: each answer is that of before or after the operation. When a client that may
+/// write has completed the change, the reader finds everything.
+/// Only one of `every` crash points is tested, because a read that is stopped tries for a long time.
+pub fn reads_after_crashes(cases: &[CrashCase], every: usize) -> ReadsAfterCrashes {
+    let mut reads = ReadsAfterCrashes::default();
+    for case in cases {
+        let verbs = case.fixture().change(case);
+        let points = (1..=verbs).flat_map(|verb| CRASH_POINTS.map(|point| (verb, point)));
+        for (verb, point) in points.step_by(every) {
+            let fixture = case.fixture();
+            let (world, after) = (&fixture.cluster.world, fixture.after(case));
+            let connection = world.client(SURVIVOR);
+            let reader = Client::new(ReadOnlyFabric(connection.fabric()));
+            let opened =
+                world.block_on(Ordered::open(&reader, "crash", CACHE_BYTES)).expect("the tree is open");
+            let tree = &opened;
+            let get = |key: u64| world.block_on(tree.get(&reader, &bytes(key)));
+            let keys: BTreeSet<u64> = fixture.before.keys().chain(after.keys()).copied().collect();
+            for &key in &keys {
+                let found = get(key).expect("a get").map(|value| number(&value));
+                assert_eq!(found, fixture.before.get(&key).copied());
+            }
+            fixture.cluster.crash_at(FIRST_CRASH, verb, point);
+            fixture.change(case);
+            reads.crashes += 1;
+            for &key in &keys {
+                let Some(found) = reads.count(get(key)) else { continue };
+                let found = found.map(|value| number(&value));
+                let expected = [&fixture.before, &after].map(|model| model.get(&key).copied());
+                assert!(expected.contains(&found), "{}, verb {verb}: {key} has {found:?}", case.name);
+            }
+            let mut found = Entries::new();
+            let scan = tree.scan(&reader, Range::default(), Direction::Forward, usize::MAX, &mut found);
+            if reads.count(world.block_on(scan)).is_some() {
+                let found: NumberModel =
+                    found.iter().map(|(key, value)| (number(key), number(value))).collect();
+                assert!(found == fixture.before || found == after, "{}, verb {verb}: {found:?}", case.name);
+            }
+            fixture.check(case, 1);
+            for &key in &keys {
+                assert_eq!(get(key).expect("a get").map(|value| number(&value)), Some(key));
+            }
+            world.block_on(tree.close(&reader)).expect("a reader has marked nothing");
+        }
+    }
+    reads
 }
 
 async fn entries(tree: &Ordered, client: &Client<SimFabric>) -> NumberModel {

@@ -12,6 +12,7 @@ pub mod hooked;
 pub mod load;
 pub mod radix_costs;
 pub mod radix_model;
+pub mod read_only;
 pub mod seeds;
 pub mod served;
 pub mod shared_pool;

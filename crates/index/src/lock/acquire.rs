@@ -395,6 +395,9 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             Some(holder) => self.fabric().revoke(holder).await? == Revocation::Alive,
             None => self.index.options.width == LockWidth::Packed,
         };
+        if is_held && !self.client.may_write() {
+            return Ok(Some(IndexError::Unfinished { operation, by: holder }));
+        }
         Ok(is_held.then_some(IndexError::LockHeld { operation, holder, waited_ms }))
     }
 

@@ -298,6 +298,7 @@ impl Ordered {
         key: &[u8],
         value: &[u8],
     ) -> Result<PutOutcome, IndexError> {
+        client.check_write()?;
         dispatch!(self, index => index.put(client, key, value).await)
     }
 
@@ -312,6 +313,7 @@ impl Ordered {
         key: &[u8],
         value: &[u8],
     ) -> Result<InsertOutcome, IndexError> {
+        client.check_write()?;
         dispatch!(self, index => index.insert(client, key, value).await)
     }
 
@@ -326,6 +328,7 @@ impl Ordered {
         key: &[u8],
         value: &[u8],
     ) -> Result<UpdateOutcome, IndexError> {
+        client.check_write()?;
         dispatch!(self, index => index.update(client, key, value).await)
     }
 
@@ -339,6 +342,7 @@ impl Ordered {
         client: &Client<F>,
         key: &[u8],
     ) -> Result<RemoveOutcome, IndexError> {
+        client.check_write()?;
         dispatch!(self, index => index.remove(client, key).await)
     }
 
@@ -353,6 +357,7 @@ impl Ordered {
         key: &[u8],
         decide: &mut Decide<'_>,
     ) -> Result<(), IndexError> {
+        client.check_write()?;
         dispatch!(self, index => index.modify(client, key, decide).await)
     }
 
@@ -367,6 +372,7 @@ impl Ordered {
         key: &[u8],
         accept: &mut Accept<'_>,
     ) -> Result<(), IndexError> {
+        client.check_write()?;
         dispatch!(self, index => index.remove_if(client, key, accept).await)
     }
 
@@ -437,6 +443,7 @@ impl Ordered {
         K: AsRef<[u8]>,
         V: AsRef<[u8]>,
     {
+        client.check_write()?;
         match self {
             Self::Sherman(index) => index.bulk_load(client, entries, fill, progress).await,
             Self::Smart(index) => index.bulk_load(client, entries, progress).await,
@@ -461,6 +468,7 @@ impl Ordered {
     /// # Errors
     /// The errors of the fabric.
     pub async fn sweep_locks<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
+        client.check_write()?;
         dispatch!(self, index => index.sweep_locks(client).await)
     }
 
@@ -479,6 +487,10 @@ impl Ordered {
     /// # Errors
     /// The errors of the fabric.
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
+        // A client that may only read has allocated nothing.
+        if !client.may_write() {
+            return Ok(());
+        }
         dispatch!(self, index => index.leave(client).await)
     }
 

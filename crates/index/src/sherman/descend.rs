@@ -114,7 +114,8 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             && traversal.may_step_right_from(at)
         {
             self.hit(coverage::STEPPED_RIGHT);
-            if let Some(lower) = leaf.upper().filter(|_| traversal.source == Source::Parent) {
+            let links = traversal.source == Source::Parent && self.client.may_write();
+            if let Some(lower) = leaf.upper().filter(|_| links) {
                 self.hit(coverage::SIBLING_FOUND_UNLINKED);
                 let unlinked = UnlinkedSibling { lower: lower.to_vec(), at: sibling };
                 // The link only shortens later traversals: this one continues without it.
@@ -206,7 +207,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             if top.level <= target.level {
                 return Ok((top.level == target.level).then_some(top.root));
             }
-            if steps_max > STEPS_RIGHT_MAX {
+            if steps_max > STEPS_RIGHT_MAX && op.client.may_write() {
                 // Failure only costs extra steps to the right, so a full pool is ignored.
                 if op.link_root_sibling(&top, target.key).await.is_err() {
                     op.hit(coverage::NOT_LINKED);
@@ -352,7 +353,9 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             let root = op.root_word().await?;
             let node = op.read_node(root).await?;
             if node.freed() {
-                Box::pin(op.replace_freed_root(root)).await?;
+                if op.client.may_write() {
+                    Box::pin(op.replace_freed_root(root)).await?;
+                }
                 restarts.again(op.client).await?;
                 continue;
             }

@@ -311,12 +311,16 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
 
     /// Removes the mark from the node at `right`, which the node at `left` links, unless a live client is about to
     /// remove it or to complete the merge. If another client holds the lock of `right`, this client only waits for the
-    /// lock, and the next client that reaches the node removes the mark. [5 RT; 1 more to remove it]
+    /// lock, and the next client that reaches the node removes the mark. [5 RT; 1 more to remove it] A client that may
+    /// only read leaves the mark to the others, and tries again. [0 RT]
     pub(super) async fn undo_merge(
         self,
         left: Remote<RawNode>,
         right: Remote<RawNode>,
     ) -> Result<(), IndexError> {
+        if !self.client.may_write() {
+            return Ok(());
+        }
         let op = self.named("merge");
         let node_locks = op.on(&op.index.locks);
         let mut locks = vec![node_locks.acquire(left).await?];

@@ -132,7 +132,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
                 EntryNode::Gone => {
                     self.hit(coverage::ENTRY_STALE);
                     // While a split is in progress, the splitting client moves entries and removes stale ones.
-                    if buckets.is_settled() {
+                    if buckets.is_settled() && self.client.may_write() {
                         self.table().clear_entry(at, entry).await?;
                     }
                 }
@@ -197,7 +197,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
             }
             let prefix = node.prefix(self.index.number);
             self.insert_in_filter(prefix, depth);
-            if route.depths_missed.contains(&depth) {
+            if route.depths_missed.contains(&depth) && self.client.may_write() {
                 let generation = node.header.generation();
                 let handle = NodeHandle { prefix, depth, node: node.inner_ref(), generation };
                 // A missing entry is rare, and the future of the change is large.

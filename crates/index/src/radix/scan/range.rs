@@ -101,7 +101,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
             }
             tries += 1;
             traversal.retry(self.client).await?;
-            if u32::is_multiple_of(tries, RESTARTS_PER_REPAIR) {
+            if u32::is_multiple_of(tries, RESTARTS_PER_REPAIR) && self.client.may_write() {
                 self.repair(&slot.node, slot.number, &[]).await?;
             }
         }

@@ -347,7 +347,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     ) -> Result<(), IndexError> {
         self.hit(coverage::AMBIGUOUS);
         traversal.retry(self.client).await?;
-        if traversal.repairs_now() {
+        if traversal.repairs_now() && self.client.may_write() {
             self.repair(node, number, traversal.key()).await?;
         }
         Ok(())

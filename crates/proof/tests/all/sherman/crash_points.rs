@@ -6,7 +6,8 @@ use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, ShermanVariant};
 use farwood_proof::crash_points::{
-    CrashCase, InterruptedOperation, drops_in_partitions, paired_crashes, single_crashes, single_drops,
+    CrashCase, InterruptedOperation, drops_in_partitions, paired_crashes, reads_after_crashes,
+    single_crashes, single_drops,
 };
 use farwood_testkit::campaign::size;
 
@@ -109,4 +110,11 @@ fn a_dropped_read_or_overflow_value_leaves_no_lock() {
 fn a_drop_in_a_partition_leaves_no_lock() {
     let freed = drops_in_partitions(&cases(ShermanVariant::Sherman));
     assert!(freed > 20, "{freed} locks were freed after the partition");
+}
+
+/// The answers of a client that may only read, and cannot complete what the crashed one has left.
+#[test]
+fn a_reader_after_a_crash_at_any_verb_has_no_wrong_answer() {
+    let reads = reads_after_crashes(&cases(ShermanVariant::Sherman), 1);
+    assert!(reads.crashes > 100 && reads.unfinished * 4 < reads.answered, "{reads:?}");
 }

@@ -6,7 +6,8 @@ use crate::radix::crash_cases;
 use farwood_index::ordered::OrderedConfig;
 use farwood_index::smart::{self, NodeSizing, SmartVariant};
 use farwood_proof::crash_points::{
-    CrashCase, InterruptedOperation, drops_in_partitions, paired_crashes, single_crashes, single_drops,
+    CrashCase, InterruptedOperation, drops_in_partitions, paired_crashes, reads_after_crashes,
+    single_crashes, single_drops,
 };
 use farwood_testkit::campaign::size;
 
@@ -97,4 +98,13 @@ fn a_drop_after_any_poll_leaves_no_lock() {
 fn a_drop_in_a_partition_leaves_no_lock() {
     let freed = drops_in_partitions(&cases(SmartVariant::WriteCombining));
     assert!(freed > 20, "{freed} locks were freed after the partition");
+}
+
+/// The answers of a client that may only read, and cannot complete what the crashed one has left.
+#[test]
+fn a_reader_after_a_crash_at_any_verb_has_no_wrong_answer() {
+    for variant in [SmartVariant::WriteCombining, SmartVariant::RearLock] {
+        let reads = reads_after_crashes(&cases(variant), 40);
+        assert!(reads.crashes > 3 && reads.unfinished * 4 < reads.answered, "{variant:?}: {reads:?}");
+    }
 }

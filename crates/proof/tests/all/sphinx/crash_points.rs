@@ -17,7 +17,7 @@ use farwood_index::sphinx::{Groups, Sphinx, SphinxConfig, SphinxFeatures, Sphinx
 use farwood_proof::crash_cluster::{
     CRASH_POINTS, CrashCluster, DROP_DELAYS_NS, DropPoint, FIRST_CRASH, SECOND_CRASH, SURVIVOR, TIME_MAX,
 };
-use farwood_proof::crash_points::single_drops;
+use farwood_proof::crash_points::{reads_after_crashes, single_drops};
 use farwood_sim::fault::{CrashPoint, Fault, FaultRule, FaultTrigger};
 use farwood_sim::{NicModel, SimFabric, World, WorldSpec, untimed};
 use farwood_testkit::campaign::size;
@@ -260,6 +260,17 @@ fn a_drop_after_any_poll_leaves_no_lock_in_the_tree() {
         let points = single_drops(&crash_cases(config));
         assert!(points > 100, "{points} drop points");
     }
+}
+
+/// The answers of a client that may only read, and cannot complete what the crashed one has left.
+#[test]
+fn a_reader_after_a_crash_at_any_verb_has_no_wrong_answer() {
+    let config = |_| {
+        let options = SphinxVariant::Filter.features();
+        OrderedConfig::Sphinx(SphinxConfig { options, ..SphinxConfig::default() })
+    };
+    let reads = reads_after_crashes(&crash_cases(config), 40);
+    assert!(reads.crashes > 3 && reads.unfinished * 4 < reads.answered, "{reads:?}");
 }
 
 /// The second compute node finds the interrupted split of the first, and crashes at some of its own verbs.
