@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 #[cfg(any(feature = "tcp", feature = "spatial"))]
 use farwood_fabric::FabricError;
-use farwood_fabric::{Client, ClientId, NodeId, PoolShape};
+use farwood_fabric::{Access, Client, ClientId, NodeId, PoolShape};
 use farwood_transport::any::{AnyFabric, PoolLocation};
 #[cfg(feature = "rdma")]
 use farwood_transport::rdma::{self, DeviceSpec, NodeDevice, RdmaPool};
@@ -118,6 +118,38 @@ impl Attachment {
                 Self::open_tcp(&found, fresh)
             }
         }
+    }
+
+    /// Attaches to the pool at `place` for reading only.
+    pub(crate) fn open_read_only(place: &PoolLocation) -> Result<Self> {
+        match place {
+            PoolLocation::Shm(name) => {
+                let opened = ShmPool::open_read_only(&SegmentDir::from_env(), name);
+                opened.map(Self::Shm).map_err(|source| Error::Pool { operation: "open", source })
+            }
+            #[cfg(feature = "tcp")]
+            PoolLocation::Tcp(address) => Self::read_tcp(address),
+            // A device executes every verb of a client.
+            #[cfg(feature = "rdma")]
+            PoolLocation::Rdma(_) => Err(Error::NoReader { pool: place.to_string() }),
+            #[cfg(feature = "etcd")]
+            PoolLocation::Etcd(etcd) => {
+                let found = etcd.discover().map_err(|source| Error::Etcd { operation: "open", source })?;
+                Self::read_tcp(&found)
+            }
+        }
+    }
+
+    #[cfg(feature = "tcp")]
+    fn read_tcp(address: &PoolAddress) -> Result<Self> {
+        let failed = |source| Error::Tcp { operation: "open", source };
+        let credentials = Credentials::find(address).map_err(failed)?;
+        TcpPool::open_read_only(address, credentials).map(Self::Tcp).map_err(failed)
+    }
+
+    /// What this process may do in the pool.
+    pub(crate) fn access(&self) -> Access {
+        if self.identity() == ClientId::NONE { Access::ReadOnly } else { Access::ReadWrite }
     }
 
     #[cfg(feature = "tcp")]

@@ -4,6 +4,7 @@ use crate::attached::Attached;
 use crate::attachment::{Attachment, FreshNodes};
 use crate::pool::Pool;
 use crate::tree::Tree;
+use farwood_fabric::Access;
 use std::sync::Arc;
 
 impl Attached {
@@ -17,7 +18,12 @@ impl Attached {
 
     /// Attaches a forked child. `None`: the pool has no URL, is gone, or has no free client slot.
     fn open_again(&self) -> Option<Arc<Self>> {
-        let attachment = Attachment::open(self.place().location()?, FreshNodes::Refused).ok()?;
+        let place = self.place().location()?;
+        let attachment = match self.attachment().access() {
+            Access::ReadWrite => Attachment::open(place, FreshNodes::Refused),
+            Access::ReadOnly => Attachment::open_read_only(place),
+        };
+        let attachment = attachment.ok()?;
         Some(Arc::new(Self::new(self.place().clone(), attachment)))
     }
 }

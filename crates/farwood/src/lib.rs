@@ -138,6 +138,7 @@ pub use async_index::AsyncIndex;
 pub use codec::{Key, Value};
 #[doc(inline)]
 pub use error::{Error, Result};
+pub use farwood_fabric::Access;
 pub use pool::Pool;
 pub use pool_options::PoolOptions;
 pub use structure::{BTree, Hashed, Radix};

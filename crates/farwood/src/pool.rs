@@ -16,7 +16,7 @@ use crate::tree::Tree;
 use crate::typed_index::Index;
 use crate::url::Url;
 use farwood_fabric::directory;
-use farwood_fabric::{FabricError, Packed, Revocation, client_table};
+use farwood_fabric::{Access, FabricError, Packed, Revocation, client_table};
 use farwood_index::IndexError;
 use farwood_index::drop_index;
 use farwood_index::ordered::{Ordered, describe};
@@ -98,6 +98,54 @@ impl Pool {
         Self::open_with(url.try_into()?, FreshNodes::Refused)
     }
 
+    /// Attaches this process to an existing pool for reading only. The process takes no slot of the client table and no
+    /// lock, so it leaves nothing to clean up, and other processes do not see it: they may drop an index that it reads,
+    /// or remove the pool. Calls that change something fail with
+    /// [`ErrorKind::ReadOnly`](crate::error::ErrorKind::ReadOnly) without a round trip. The permission to read the
+    /// files of the pool is enough, or the token for reading (`NodeSpec::read_token`).
+    ///
+    /// Answers are those of a process that may write. A read fails with [`ErrorKind::Busy`](crate::error::ErrorKind)
+    /// if a client has crashed, or is stopped, in the middle of a change that the read would have to complete.
+    ///
+    /// ```
+    /// use farwood::error::ErrorKind;
+    /// use farwood::{Access, BTree, Pool, PoolOptions};
+    ///
+    /// # let url = format!("shm://doc-read-only-{}", std::process::id());
+    /// # let url = url.as_str();
+    /// # Pool::create(url, &PoolOptions::new().memory_bytes(64 << 20))?;
+    /// let pool = Pool::open(url)?;
+    /// let prices = pool.create_index::<u64, u64>("prices", &BTree::new())?;
+    /// prices.put(4711, 1999)?;
+    ///
+    /// let reader = Pool::open_read_only(url)?;
+    /// assert_eq!(reader.access(), Access::ReadOnly);
+    /// let read = reader.open_index::<u64, u64>("prices")?;
+    /// assert_eq!(read.get(4711)?, Some(1999));
+    /// assert_eq!(read.put(4711, 0).unwrap_err().kind(), ErrorKind::ReadOnly);
+    /// # drop((prices, pool, read, reader));
+    /// # Pool::remove(url)?;
+    /// # Ok::<(), farwood::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`find`](Self::find), without those of client slots; [`Error::Feature`] and others of the URL;
+    /// [`ErrorKind::Unsupported`](crate::error::ErrorKind::Unsupported) over RDMA, where a device executes every verb.
+    pub fn open_read_only<U>(url: U) -> Result<Self>
+    where
+        U: TryInto<Url>,
+        Error: From<U::Error>,
+    {
+        let place = url.try_into()?.expect_pool()?;
+        let attachment = Attachment::open_read_only(&place)?;
+        Ok(Self::of(AttachedPlace::Located(place), attachment))
+    }
+
+    /// What this process may do in the pool. [0 RT]
+    pub fn access(&self) -> Access {
+        self.attached().attachment().access()
+    }
+
     fn open_with(url: Url, fresh: FreshNodes) -> Result<Self> {
         let place = url.expect_pool()?;
         let attachment = Attachment::open(&place, fresh)?;
@@ -133,6 +181,7 @@ impl Pool {
                 | ShmError::ForeignOwner { .. }
                 | ShmError::UntrustedGroup { .. }
                 | ShmError::UnknownGroup { .. }
+                | ShmError::UnknownUser { .. }
                 | ShmError::NotAFile { .. }
                 | ShmError::BadName { .. }),
             ) => {

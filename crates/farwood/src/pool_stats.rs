@@ -212,6 +212,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Fabric`].
     pub fn sweep_clients(&self) -> Result<usize> {
+        self.check_writer("sweep")?;
         let stats = self.stats()?;
         let gone = stats.clients.iter().filter(|client| !client.alive);
         let mut swept = 0;
@@ -229,6 +230,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Fabric`], [`Error::Index`].
     pub fn sweep_locks(&self) -> Result<u64> {
+        self.check_writer("sweep")?;
         let (mut freed, mut swept_options) = (0, Vec::new());
         for index in self.survey()?.0 {
             // The locks of an index that cannot be opened remain.
@@ -242,6 +244,12 @@ impl Pool {
             freed += swept.map_err(|error| self.failed("sweep", &index.name, error))?;
         }
         Ok(freed)
+    }
+
+    /// Refuses a process that may only read. [0 RT]
+    fn check_writer(&self, operation: &'static str) -> Result<()> {
+        let checked = self.client(operation)?.check_write();
+        checked.map_err(|source| self.fabric_failed(operation, source))
     }
 
     fn revoke(&self, client: ClientId) -> Result<()> {

@@ -5,6 +5,7 @@
 )]
 
 use super::Error;
+use super::kind::ErrorKind;
 use super::operation::{OperationClass, class_of};
 #[cfg(feature = "backup")]
 use crate::backup::BackupError;
@@ -53,6 +54,8 @@ impl Error {
             Self::Url { .. } | Self::Unfit { .. } | Self::Argument { .. } | Self::Thread { .. } => {
                 Effect::None
             }
+            // A process that may only read has made no earlier change, either.
+            error if error.kind() == ErrorKind::ReadOnly => Effect::None,
             _ => Effect::Unknown,
         }
     }
@@ -70,6 +73,8 @@ impl Error {
             | Self::Attached { .. }
             | Self::Thread { .. }
             | Self::Unusable { .. } => Effect::None,
+            #[cfg(feature = "rdma")]
+            Self::NoReader { .. } => Effect::None,
             #[cfg(feature = "geometry")]
             Self::Geometry { .. } => Effect::None,
             #[cfg(feature = "backup")]
@@ -113,6 +118,7 @@ fn of_shm(error: &ShmError) -> Effect {
         ShmError::BadName { .. }
         | ShmError::BadShape { .. }
         | ShmError::UnknownGroup { .. }
+        | ShmError::UnknownUser { .. }
         | ShmError::NotFound { .. }
         | ShmError::Exists { .. }
         | ShmError::NoSpace { .. }
@@ -149,6 +155,7 @@ fn of_tcp(error: &TcpError) -> Effect {
         | TcpError::Unclean { .. }
         | TcpError::NotThere { .. }
         | TcpError::BadToken { .. }
+        | TcpError::ReadOnlyToken { .. }
         | TcpError::Unproven { .. }
         | TcpError::Untrusted { .. }
         | TcpError::Unusable { .. }
@@ -168,6 +175,7 @@ fn of_fabric(error: &FabricError) -> Effect {
         | FabricError::NoMemory { .. }
         | FabricError::NoClientSlot { .. }
         | FabricError::NoDirectoryEntry { .. }
+        | FabricError::ReadOnly
         | FabricError::DirectoryBusy(_) => Effect::None,
         FabricError::NodeLost { .. }
         | FabricError::CannotPost { .. }
@@ -199,6 +207,7 @@ fn of_index(error: &IndexError) -> Effect {
         | IndexError::Damaged { .. }
         | IndexError::LockHeld { .. }
         | IndexError::Exhausted { .. }
+        | IndexError::Unfinished { .. }
         | IndexError::NoSuchIndex(_)
         | IndexError::IndexExists(_)
         | IndexError::BadName(_)
@@ -264,6 +273,13 @@ mod tests {
         assert_eq!(effect("put", held), Effect::None);
         assert_eq!(effect("drop", FabricError::DirectoryBusy(Some(CLIENT))), Effect::None);
         assert_eq!(effect("create", IndexError::IndexExists("i".to_owned())), Effect::None);
+    }
+
+    #[test]
+    fn a_process_that_may_only_read_changes_nothing() {
+        for operation in ["put", "put many", "sweep", "create", "drop"] {
+            assert_eq!(effect(operation, FabricError::ReadOnly), Effect::None, "{operation}");
+        }
     }
 
     #[test]

@@ -32,6 +32,8 @@ impl Error {
     fn exception(&self) -> Option<u8> {
         match self {
             Self::Feature { .. } | Self::Served { .. } | Self::Unfit { .. } => Some(2),
+            #[cfg(feature = "rdma")]
+            Self::NoReader { .. } => Some(2),
             #[cfg(feature = "geometry")]
             Self::Geometry { .. } => Some(8),
             #[cfg(feature = "backup")]
@@ -72,7 +74,7 @@ const fn of_kind(kind: ErrorKind) -> u8 {
         ErrorKind::NotFound => 3,
         ErrorKind::Exists => 4,
         ErrorKind::Full => 5,
-        ErrorKind::PermissionDenied => 6,
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnly => 6,
         ErrorKind::TypeMismatch | ErrorKind::Unsupported => 7,
         ErrorKind::Damaged => 8,
         ErrorKind::Busy | ErrorKind::Unreachable | ErrorKind::TimedOut => 9,
@@ -136,6 +138,7 @@ mod tests {
             (index(IndexError::Fabric(FabricError::NodeLost { node: NodeId(0), why: String::new() })), 10),
             (index(IndexError::ServerLost { name: "i".to_owned() }), 9),
             (index(IndexError::Fabric(FabricError::Forked)), 10),
+            (index(IndexError::Fabric(FabricError::ReadOnly)), 6),
             (Error::OpenHere { url: "shm://p/i".to_owned() }, 9),
         ] {
             assert_eq!(error.exit_code(), code, "{error}");

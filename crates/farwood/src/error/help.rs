@@ -28,6 +28,8 @@ impl Error {
             #[cfg(feature = "etcd")]
             Self::Etcd { source, .. } => of_etcd(source),
             Self::Served { operation, .. } => Some(of_served(operation)),
+            #[cfg(feature = "rdma")]
+            Self::NoReader { .. } => Some("open the pool with `Pool::open`, or serve it over TCP"),
             Self::Fabric { source, .. } => of_fabric(source),
             Self::Index { source, .. } => of_index(source),
             Self::Type { .. } => {
@@ -80,18 +82,21 @@ fn of_shm(error: &ShmError) -> Option<&'static str> {
         }
         ShmError::BeingCreated { .. } => "try again",
         ShmError::Permission { .. } => {
-            "ask the owner for access (`PoolOptions::group` shares a pool), or choose another name or directory \
+            "ask the owner for access (`PoolOptions::group` and `PoolOptions::mode` share a pool), open a pool that \
+             you may only read with `Pool::open_read_only`, or choose another name or directory \
              (FARWOOD_SHM_DIR)"
         }
         ShmError::ReadOnly { .. } => {
             "mount the file system read-write, or name a directory on another one (FARWOOD_SHM_DIR)"
         }
         ShmError::ForeignOwner { .. } => {
-            "run as the owner, or share the pool with a group (`PoolOptions::group`, FARWOOD_SHM_GROUP)"
+            "run as the owner, share the pool with a group (`PoolOptions::group`, FARWOOD_SHM_GROUP), or trust the \
+             owner (FARWOOD_SHM_OWNER)"
         }
         ShmError::UntrustedGroup { .. } => {
             "if you trust the members of the group, name it in FARWOOD_SHM_GROUP"
         }
+        ShmError::UnknownUser { .. } => "give the name or the number of a user of this machine",
         ShmError::UnknownGroup { .. } => "give the name or the number of a group of this machine",
         ShmError::WideMode { .. } => "if you trust the content of the file, change its mode to 0600",
         ShmError::TooSmall { .. } => "call `doctor::examine`, which reports damaged pools",
@@ -123,6 +128,10 @@ fn of_tcp(error: &TcpError) -> Option<&'static str> {
             "accept the file with `NodeFile`, and call `Index::check` or `Spatial::check` for each index, or remove it"
         }
         TcpError::NotThere { .. } => "check the address, and start the memory node there",
+        TcpError::ReadOnlyToken { .. } => {
+            "open the pool with `Pool::open_read_only`, or name the file of the token for reading and writing in the \
+             URL (`?token-file=FILE`)"
+        }
         TcpError::BadToken { .. } | TcpError::Unproven { .. } => {
             "name the file of the token that the memory node requires in the URL (`?token-file=FILE`)"
         }
@@ -175,6 +184,9 @@ fn of_fabric(error: &FabricError) -> Option<&'static str> {
         FabricError::NodeLost { .. } => "try again when the memory node answers",
         FabricError::CannotPost { .. } => "raise the limit, or free the resource",
         FabricError::Revoked(_) => "open the pool again with `Pool::open`, and the index from that pool",
+        FabricError::ReadOnly => {
+            "open the pool with `Pool::open`, with the token for reading and writing if its memory nodes require one"
+        }
         FabricError::Forked => "open the pool in this process with `Pool::open`",
         FabricError::MemoryLost { .. } => {
             "open the pool again with `Pool::open`, after `Pool::create` if its files were removed"
@@ -211,6 +223,9 @@ fn of_index(error: &IndexError) -> Option<&'static str> {
             "resume or end the process of the client; `Pool::stats` names the processes of all clients"
         }
         IndexError::Exhausted { .. } => "try again",
+        IndexError::Unfinished { .. } => {
+            "try again after a process that may write (`Pool::open`) has read the same entries"
+        }
         IndexError::NoSuchIndex(_) => {
             "`Pool::indexes` lists the indexes; `Pool::create_index` and `Pool::create_spatial` create one"
         }

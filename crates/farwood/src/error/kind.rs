@@ -49,6 +49,9 @@ pub enum ErrorKind {
     System,
     /// None of the other kinds.
     Other,
+    /// The call changes something, and this process has opened the pool for reading only; or its token permits only
+    /// reads. Nothing has changed.
+    ReadOnly,
 }
 
 /// An error that has a kind.
@@ -70,7 +73,7 @@ impl HasKind for IndexError {
 
 impl ErrorKind {
     /// All kinds, in the order of their declaration.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::NotFound,
         Self::Exists,
         Self::Full,
@@ -86,6 +89,7 @@ impl ErrorKind {
         Self::Damaged,
         Self::System,
         Self::Other,
+        Self::ReadOnly,
     ];
 
     /// The name of the kind in lower case, with `_` between words, for labels of metrics: `not_found`.
@@ -106,6 +110,7 @@ impl ErrorKind {
             Self::Damaged => "damaged",
             Self::System => "system",
             Self::Other => "other",
+            Self::ReadOnly => "read_only",
         }
     }
 
@@ -124,7 +129,8 @@ impl ErrorKind {
             | Self::Unsupported
             | Self::Damaged
             | Self::System
-            | Self::Other => false,
+            | Self::Other
+            | Self::ReadOnly => false,
         }
     }
 }
@@ -136,6 +142,8 @@ impl Error {
         match self {
             Self::Url { .. } | Self::Argument { .. } | Self::Options { .. } => Kind::InvalidArgument,
             Self::Feature { .. } | Self::Served { .. } => Kind::Unsupported,
+            #[cfg(feature = "rdma")]
+            Self::NoReader { .. } => Kind::Unsupported,
             Self::Unfit { why, .. } => of_unfit(why),
             Self::Type { .. } => Kind::TypeMismatch,
             #[cfg(feature = "geometry")]
@@ -222,9 +230,10 @@ fn of_unfit(why: &Unfit) -> ErrorKind {
 
 fn of_shm(error: &ShmError) -> ErrorKind {
     match error {
-        ShmError::BadName { .. } | ShmError::BadShape { .. } | ShmError::UnknownGroup { .. } => {
-            ErrorKind::InvalidArgument
-        }
+        ShmError::BadName { .. }
+        | ShmError::BadShape { .. }
+        | ShmError::UnknownGroup { .. }
+        | ShmError::UnknownUser { .. } => ErrorKind::InvalidArgument,
         ShmError::NotFound { .. } => ErrorKind::NotFound,
         ShmError::Exists { .. } => ErrorKind::Exists,
         ShmError::NoSpace { .. } => ErrorKind::Full,
@@ -286,6 +295,7 @@ fn of_tcp(error: &TcpError) -> ErrorKind {
         TcpError::BadToken { .. } | TcpError::Unproven { .. } | TcpError::Untrusted { .. } => {
             ErrorKind::PermissionDenied
         }
+        TcpError::ReadOnlyToken { .. } => ErrorKind::ReadOnly,
         TcpError::Unusable { .. } => ErrorKind::Unsupported,
         TcpError::NoPool { .. } => ErrorKind::NotFound,
         TcpError::Pool { error, .. } => of_fabric(error),
@@ -324,6 +334,7 @@ fn of_fabric(error: &FabricError) -> ErrorKind {
         FabricError::CannotPost { .. } => ErrorKind::System,
         FabricError::Revoked(_) => ErrorKind::Revoked,
         FabricError::Forked => ErrorKind::Forked,
+        FabricError::ReadOnly => ErrorKind::ReadOnly,
         FabricError::PoolFull { .. }
         | FabricError::NoMemory { .. }
         | FabricError::NoClientSlot { .. }
@@ -361,6 +372,7 @@ fn of_index(error: &IndexError) -> ErrorKind {
         IndexError::Damaged { .. } => ErrorKind::Damaged,
         IndexError::LockHeld { .. }
         | IndexError::Exhausted { .. }
+        | IndexError::Unfinished { .. }
         | IndexError::InUse { .. }
         | IndexError::Served { .. }
         | IndexError::BeingChanged { .. }
@@ -405,6 +417,8 @@ mod tests {
             (of_fabric_error(FabricError::NodeLost { node, why: why() }), ErrorKind::Unreachable),
             (of_fabric_error(FabricError::Revoked(CLIENT)), ErrorKind::Revoked),
             (of_fabric_error(FabricError::Forked), ErrorKind::Forked),
+            (of_fabric_error(FabricError::ReadOnly), ErrorKind::ReadOnly),
+            (of_index_error(IndexError::Unfinished { operation: "get", by: None }), ErrorKind::Busy),
             (of_fabric_error(FabricError::DirectoryBusy(Some(CLIENT))), ErrorKind::Busy),
             (of_fabric_error(FabricError::DirectoryBusy(None)), ErrorKind::Damaged),
             (Error::OpenHere { url: "shm://p/i".to_owned() }, ErrorKind::Busy),

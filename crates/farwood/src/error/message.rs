@@ -33,6 +33,8 @@ impl Error {
             Self::Rdma { .. } => operation.to_owned(),
             #[cfg(feature = "etcd")]
             Self::Etcd { .. } => operation.to_owned(),
+            #[cfg(feature = "rdma")]
+            Self::NoReader { pool } => format!("{operation} {pool}"),
             Self::Served { pool, .. } | Self::Fabric { pool, .. } | Self::Thread { pool, .. } => {
                 format!("{operation} {pool}")
             }
@@ -68,6 +70,11 @@ impl Error {
             Self::Rdma { source, .. } => source.description(),
             #[cfg(feature = "etcd")]
             Self::Etcd { source, .. } => source.description(),
+            #[cfg(feature = "rdma")]
+            Self::NoReader { .. } => {
+                "no pool over RDMA can be opened for reading only, because a device executes every verb"
+                    .to_owned()
+            }
             Self::Served { .. } => "a pool over TCP consists of its running memory nodes".to_owned(),
             Self::Fabric { source, .. } => source.description(),
             Self::Index { source, .. } => source.description(),
@@ -115,6 +122,10 @@ impl Error {
             Self::Rdma { source, .. } => source.to_string(),
             #[cfg(feature = "etcd")]
             Self::Etcd { source, .. } => source.to_string(),
+            #[cfg(feature = "rdma")]
+            Self::NoReader { .. } => {
+                format!("{description}; open it without --read-only, or serve it over TCP")
+            }
             Self::Served { operation, .. } => format!("{description}; {}", remedy_of_served(operation)),
             Self::Fabric { pool, source, .. } => format!("{source}{}", more_memory(pool, source)),
             Self::Index { url, source, .. } => {

@@ -124,6 +124,12 @@ pub enum Error {
         /// The pool's URL.
         pool: String,
     },
+    /// A pool over RDMA cannot be opened for reading only: a device executes every verb of a client.
+    #[cfg(feature = "rdma")]
+    NoReader {
+        /// The pool's URL.
+        pool: String,
+    },
     /// An operation on the pool failed.
     Fabric {
         /// The operation.

@@ -103,6 +103,8 @@ impl Error {
         match self {
             Self::Url { .. } | Self::Feature { .. } => "parse",
             Self::Type { .. } => "open",
+            #[cfg(feature = "rdma")]
+            Self::NoReader { .. } => "open",
             Self::Options { .. } => "create",
             Self::OpenHere { .. } => "drop",
             Self::Attached { .. } | Self::Unusable { .. } => "remove",
@@ -136,7 +138,7 @@ mod tests {
     use std::path::Path;
 
     /// The texts that precede the name of an operation in the sources of this crate.
-    const PREFIXES: [&str; 24] = [
+    const PREFIXES: [&str; 25] = [
         "operation: \"",
         "OPERATION: &'static str = \"",
         "failed(\"",
@@ -144,6 +146,7 @@ mod tests {
         "server(\"",
         "permit(\"",
         "check_process(\"",
+        "check_writer(\"",
         "check_bounds(\"",
         "check_records(\"",
         ".run(\"",

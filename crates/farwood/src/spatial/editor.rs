@@ -73,7 +73,7 @@ impl Spatial {
     /// As [`insert`](Self::insert), and the errors of `work`.
     pub fn change<T>(&self, work: impl FnOnce(&mut Editor<'_>) -> Result<T>) -> Result<T> {
         let this = self.here();
-        this.check_process("change")?;
+        this.check_writer("change")?;
         let begun = Some(Instant::now());
         let client = this.change_client();
         let client =
@@ -119,7 +119,7 @@ impl Spatial {
         operation: &'static str,
         changes: &[Change],
     ) -> Result<(Vec<bool>, Costs)> {
-        self.check_process(operation)?;
+        self.check_writer(operation)?;
         let client = self.pool.client();
         let server = self.server(operation).ok();
         let path = self.begin_change(&client, server.as_ref())?;
@@ -413,7 +413,7 @@ impl Editor<'_> {
 
 /// Refuses changes that the index cannot make, before any is sent.
 pub(super) fn check_changes(spatial: &Spatial, operation: &'static str, changes: &[Change]) -> Result<()> {
-    spatial.check_process(operation)?;
+    spatial.check_writer(operation)?;
     let checked = changes.iter().try_for_each(|change| spatial.index.check_change(change));
     let checked = checked.map_err(|error| spatial.failed(operation, error));
     spatial.counting_refusal(operation, checked)?;

@@ -20,7 +20,7 @@ use crate::observe::{MeteredClient, MeteredIndex};
 use crate::pool::Pool;
 use crate::thread_client;
 use crate::url::Url;
-use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
+use farwood_fabric::{Access, Client, ClientId, Fabric as _, FabricError, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     Catfish, CatfishReport, CoordinateSystem, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle,
@@ -179,9 +179,13 @@ impl Spatial {
         is_same.then(|| opened.with_search(self.search_options()).ok().map(Arc::new))?
     }
 
-    /// Refuses a forked child of the process that opened the pool.
-    pub(super) fn check_process(&self, operation: &'static str) -> Result<()> {
-        self.pool.forks().check().map_err(|error| self.failed(operation, error.into()))
+    /// Refuses a forked child of the process that opened the pool, and a process that may only read. [0 RT]
+    pub(super) fn check_writer(&self, operation: &'static str) -> Result<()> {
+        let checked = self.pool.forks().check().and_then(|()| match self.pool.attachment().access() {
+            Access::ReadWrite => Ok(()),
+            Access::ReadOnly => Err(FabricError::ReadOnly),
+        });
+        checked.map_err(|error| self.failed(operation, error.into()))
     }
 
     /// This thread's client.
@@ -430,7 +434,7 @@ impl Spatial {
         Call { operation: "bulk load", url: self.url() }.check_fill(fill)?;
         items.iter().try_for_each(|item| self.check_bounds("bulk load", "rectangle", &item.bounds))?;
         let this = self.here();
-        this.check_process("bulk load")?;
+        this.check_writer("bulk load")?;
         let client = this.pool.client();
         client.call(&this.metered, "bulk load", || this.bulk_load_by(&client, items, fill))
     }
@@ -502,7 +506,8 @@ impl Spatial {
         match self.pool.attachment() {
             Attachment::Shm(pool) => {
                 let server = pool.server(self.index.layout().node);
-                Ok(server.expect("the index lies on a memory node of the pool").into())
+                let server = server.ok_or_else(|| self.failed(operation, FabricError::ReadOnly.into()))?;
+                Ok(server.into())
             }
             #[cfg(feature = "tcp")]
             _ => {
@@ -516,8 +521,9 @@ impl Spatial {
     /// TCP, where the server receives the items. [as `nearest`, and `is_served`]
     ///
     /// # Errors
-    /// As [`search`](Self::search).
+    /// As [`search`](Self::search); this process may only read.
     pub fn takes_bulk(&self) -> Result<bool> {
+        self.check_writer("bulk load")?;
         let by_socket = self.server("bulk load").is_err();
         Ok((by_socket || !self.is_served()?) && self.is_empty()?)
     }

@@ -14,7 +14,7 @@ use super::socket::Socket;
 #[cfg(feature = "tcp")]
 use crate::attachment::Attachment;
 use crate::error::Result;
-use farwood_fabric::{Client, Server as _};
+use farwood_fabric::{Access, Client, Server as _};
 use farwood_index::IndexError;
 #[cfg(feature = "tcp")]
 use farwood_index::catfish::SocketRpc;
@@ -281,6 +281,8 @@ impl Spatial {
         match self.lookups.options.mode {
             SearchMode::Reads => Route::Reads,
             SearchMode::Message => Route::Message,
+            // Rings are in the memory of the server, and its socket accepts the token for reading and writing.
+            SearchMode::Auto if self.pool.attachment().access() == Access::ReadOnly => Route::Reads,
             SearchMode::Auto => match choices.idle.next() {
                 Choice::Path(SearchPath::Offload) => Route::Reads,
                 Choice::Path(SearchPath::Message) => Route::Server(choices, None),
@@ -317,6 +319,7 @@ impl Spatial {
         (client, connection_wait): (&Client<AnyFabric>, Duration),
         lookup: &L,
     ) -> Done<L::Found> {
+        client.check_write()?;
         // Another call of this handle may give a connection back meanwhile.
         let open = || {
             self.when_served(client, connection_wait, async || match self.idle_connection(client) {

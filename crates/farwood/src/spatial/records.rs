@@ -133,7 +133,7 @@ impl Spatial {
     pub fn bulk_load_records(&self, records: Vec<Record>, fill: f64) -> Result<()> {
         Call { operation: "bulk load", url: self.url() }.check_fill(fill)?;
         let this = self.here();
-        this.check_process("bulk load")?;
+        this.check_writer("bulk load")?;
         records.iter().try_for_each(|record| this.check_bounds("bulk load", "rectangle", &record.bounds))?;
         let client = this.pool.client();
         client.call(&this.metered, "bulk load", || this.bulk_load_records_by(&client, records, fill))

@@ -132,7 +132,7 @@ impl Spatial {
 
     /// As [`serve`](Self::serve), with a handle that this process has opened.
     fn serve_by_own(&self, options: &ServeOptions, stop: &AtomicBool, ready: impl FnOnce()) -> Result<()> {
-        self.check_process("serve")?;
+        self.check_writer("serve")?;
         let call = || Call { operation: "serve", url: self.url() };
         call().check_count("number of threads", options.threads, THREADS_MAX)?;
         if options.has_rings() {

@@ -17,6 +17,7 @@ mod full;
 mod library;
 mod metrics;
 mod random;
+mod read_only;
 mod records;
 mod service;
 mod shapely;
