@@ -1,9 +1,10 @@
 //! `farwood check`: walks an index and verifies every invariant.
 
+use super::access::AccessArgs;
 use super::{Context, Failure, Format, Opened, Outcome, open_any, size};
+use farwood::Url;
 use farwood::index::{OrderedReport, Problem, RadixReport, ShermanReport};
 use farwood::spatial::Spatial;
-use farwood::{Pool, Url};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -25,10 +26,12 @@ pub(crate) struct Args {
     /// Read every entry of an index in use, and verify checksums only
     #[arg(long)]
     scrub: bool,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let opened = open_any(&args.url, context)?;
+    let opened = open_any(&args.url, args.access.access(), context)?;
     if args.scrub {
         return scrub(&opened, args, context);
     }
@@ -86,7 +89,7 @@ fn concluded<P>(args: &Args, problems: &[P], context: &mut Context<'_>) -> Resul
     if problems.is_empty() {
         return Ok(Outcome::Done);
     }
-    if others_have_it_open(&args.url) {
+    if others_have_it_open(args) {
         writeln!(
             context.messages,
             "{}: concurrent changes cause the same problems: check again while no process changes the index",
@@ -97,8 +100,8 @@ fn concluded<P>(args: &Args, problems: &[P], context: &mut Context<'_>) -> Resul
 }
 
 /// Whether another process has the index open; `true` if that is unknown.
-fn others_have_it_open(url: &Url) -> bool {
-    let Ok(stats) = Pool::open(url.pool_url()).and_then(|pool| pool.stats()) else { return true };
+fn others_have_it_open(Args { url, access, .. }: &Args) -> bool {
+    let Ok(stats) = access.find(url.pool_url()).and_then(|pool| pool.stats()) else { return true };
     let own = stats.clients.iter().find(|client| client.is_own).map(|client| client.process);
     let mut others = stats.clients.iter().filter(|client| client.alive && Some(client.process) != own);
     others.any(|client| client.open.iter().any(|open| Some(open.as_str()) == url.index()))

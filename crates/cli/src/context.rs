@@ -1,12 +1,13 @@
 //! The context of a command, and functions that open the index named on the command line.
 
 use crate::Failure;
+use crate::access::find;
 use crate::show::Numbers;
 use crate::size;
 use crate::tsv;
 use farwood::papers::LockWidth;
 use farwood::spatial::Spatial;
-use farwood::{Error, Index, Pool, Url};
+use farwood::{Access, Error, Index, Url};
 use serde_json::json;
 use std::io::{self, Write};
 
@@ -91,8 +92,8 @@ pub(crate) enum Opened<I = Untyped> {
 }
 
 /// Opens the index named on the command line, ordered or spatial.
-pub(crate) fn open_any(url: &Url, context: &mut Context<'_>) -> Result<Opened, Failure> {
-    let opened = open_silently(url)?;
+pub(crate) fn open_any(url: &Url, access: Access, context: &mut Context<'_>) -> Result<Opened, Failure> {
+    let opened = open_silently(url, access)?;
     if let Opened::Ordered(index) = &opened {
         warn_of_locks(index, context)?;
     }
@@ -100,9 +101,9 @@ pub(crate) fn open_any(url: &Url, context: &mut Context<'_>) -> Result<Opened, F
 }
 
 /// Opens an index, ordered or spatial, without a warning.
-pub(crate) fn open_silently(url: &Url) -> Result<Opened, Failure> {
+pub(crate) fn open_silently(url: &Url, access: Access) -> Result<Opened, Failure> {
     let name = index_of(url)?;
-    let pool = Pool::find(url.pool_url())?;
+    let pool = find(url.pool_url(), access)?;
     if pool.is_spatial(name)? {
         let index = pool.open_spatial(name)?.with_search(url.search_options())?;
         return Ok(Opened::Spatial(Box::new(index)));

@@ -20,6 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   farwood create shm://demo --memory 1GiB --nodes 2
   farwood create shm://jobs --group staff              members of the group need FARWOOD_SHM_GROUP=staff
+  farwood create shm://jobs --mode 0644                everybody reads it: FARWOOD_SHM_OWNER=OWNER and --read-only
   farwood create shm://demo/numbers
   farwood create shm://demo/words --keys text --key-bytes 64
   farwood create shm://demo/packages --index smart --keys text      keys and values of any length
@@ -58,6 +59,11 @@ pub(crate) struct Args {
     /// the pool needs FARWOOD_SHM_GROUP=GROUP
     #[arg(long, value_name = "GROUP", help_heading = "Pool")]
     group: Option<String>,
+    /// Give the files of the pool these permissions, in octal digits: 0600 and more, without execution and without
+    /// writing by everybody [default: 0600, or 0660 with --group]. With 0640 or 0644, others read the pool: their
+    /// commands need --read-only, and FARWOOD_SHM_OWNER=OWNER or FARWOOD_SHM_GROUP=GROUP
+    #[arg(long, value_name = "MODE", value_parser = octal, help_heading = "Pool")]
+    mode: Option<u32>,
     /// Allocate all memory now, so that a later access cannot fail for lack of memory
     #[arg(long, help_heading = "Pool")]
     reserve: bool,
@@ -229,7 +235,7 @@ fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
 const GROUP_VARIABLE: &str = "FARWOOD_SHM_GROUP";
 
 /// Options that apply to the creation of a pool only.
-const POOL_OPTIONS: [&str; 5] = ["memory", "nodes", "device_memory", "group", "reserve"];
+const POOL_OPTIONS: [&str; 6] = ["memory", "nodes", "device_memory", "group", "mode", "reserve"];
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match args.url.index() {
@@ -438,7 +444,7 @@ fn check_shape(pool: &Pool, args: &Args, context: &Context<'_>) -> Result<(), Fa
         "memory" => args.memory == Some(node.memory_bytes),
         "nodes" => usize::from(args.nodes) == nodes.len(),
         "device_memory" => args.device_memory == node.device_bytes,
-        // A pool does not record whether its memory was reserved, and the files of its memory nodes name the group.
+        // A pool does not record whether its memory was reserved, and its files have the group and the mode.
         _ => false,
     };
     let Some(option) = POOL_OPTIONS.iter().find(|option| context.is_given(option) && !agrees(option)) else {
@@ -481,6 +487,12 @@ fn report(urls: &[&Url], args: &Args, context: &mut Context<'_>) -> Result<Outco
     Ok(Outcome::Done)
 }
 
+/// Reads permissions in octal digits. For clap's `value_parser`.
+fn octal(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
+    mode.ok_or_else(|| "give octal digits, such as 0640".to_owned())
+}
+
 /// Memory of each memory node, in bytes.
 fn memory_bytes(args: &Args) -> u64 {
     args.memory.unwrap_or(PoolOptions::MEMORY_BYTES)
@@ -492,6 +504,7 @@ fn pool_options(args: &Args) -> PoolOptions {
         .nodes(args.nodes)
         .device_bytes(args.device_memory);
     let options = if args.reserve { options.reserve_memory() } else { options };
+    let options = args.mode.into_iter().fold(options, PoolOptions::mode);
     args.group.iter().fold(options, PoolOptions::group)
 }
 

@@ -1,11 +1,12 @@
 //! `farwood dump`: indexes in a file, as a backup.
 
+use super::access::AccessArgs;
 use super::size;
 use super::{Context, Failure, Format, Outcome};
 use crate::backup::{Figures, LIST_POOLS, not_opened, progress_of, signals};
 use crate::failure::shown;
+use farwood::Url;
 use farwood::backup::{BackupSummary, Dump};
-use farwood::{Pool, Url};
 use serde_json::json;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -34,6 +35,8 @@ pub(crate) struct Args {
     /// The file; `-` is stdout
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -45,7 +48,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
             args.url
         )));
     }
-    let opened = Pool::find(args.url.pool_url());
+    let opened = args.access.find(args.url.pool_url());
     let pool = opened.map_err(|error| not_opened("dump", &args.url, error, LIST_POOLS))?;
     let bar = progress_of(context, None);
     let mut dump = Dump::of(&pool).interrupt(signals()?).progress(|at| {

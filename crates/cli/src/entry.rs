@@ -1,11 +1,12 @@
 //! `farwood put`, `farwood get` and `farwood del`: entries by their keys.
 
+use super::access::AccessArgs;
 use super::source::Sources;
 use super::timeout::TimeoutArgs;
 use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, read};
 use crate::failure::shown;
 use farwood::types::Kind;
-use farwood::{Error, Url};
+use farwood::{Access, Error, Url};
 use serde_json::json;
 use std::fs;
 use std::io::{self, Read as _};
@@ -95,6 +96,8 @@ pub(crate) struct GetArgs {
     /// one key
     #[arg(long, conflicts_with_all = ["json", "json_strings"])]
     pub(super) raw: bool,
+    #[command(flatten)]
+    pub(super) access: AccessArgs,
     #[command(flatten)]
     pub(super) timeout: TimeoutArgs,
 }
@@ -294,7 +297,7 @@ fn store(
 }
 
 pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = match args.timeout.open("put", &args.url, context)? {
+    let index = match args.timeout.open("put", &args.url, Access::ReadWrite, context)? {
         Opened::Spatial(index) => return item::put(&index, args, context),
         Opened::Ordered(index) => index,
     };
@@ -347,7 +350,7 @@ fn check_raw(args: &GetArgs, context: &Context<'_>) -> Result<(), Failure> {
 
 pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     check_raw(args, context)?;
-    let index = match args.timeout.open("get", &args.url, context)? {
+    let index = match args.timeout.open("get", &args.url, args.access.access(), context)? {
         Opened::Spatial(index) => return item::get(&index, args, context),
         Opened::Ordered(index) => index,
     };
@@ -374,7 +377,7 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
 }
 
 pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = match args.timeout.open("del", &args.url, context)? {
+    let index = match args.timeout.open("del", &args.url, Access::ReadWrite, context)? {
         Opened::Spatial(index) => return item::del(&index, args, context),
         Opened::Ordered(index) => index,
     };

@@ -3,7 +3,7 @@
 use super::timeout::TimeoutArgs;
 use super::{Context, Failure, Format, Outcome, Untyped, read};
 use farwood::types::{Counter, Kind, Unfit, Width};
-use farwood::{Error, Url};
+use farwood::{Access, Error, Url};
 use serde_json::json;
 use std::fmt::Display;
 use std::num::{IntErrorKind, ParseIntError};
@@ -134,7 +134,7 @@ fn add<T: Integer>(index: &Untyped, key: &[u8], by: i128) -> farwood::Result<Add
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = args.timeout.open("incr", &args.url, context)?.into_ordered(&args.url)?;
+    let index = args.timeout.open("incr", &args.url, Access::ReadWrite, context)?.into_ordered(&args.url)?;
     let Some((name, add)) = addition(&index) else {
         return Err(Failure::Usage(format!(
             "incr {}: the values of this index have the type {}, and only integers can be added to; create an index \

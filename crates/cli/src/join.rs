@@ -1,5 +1,6 @@
 //! `farwood join`: finds the pairs of two spatial indexes.
 
+use super::access::AccessArgs;
 use super::record::id_json;
 use super::search::{self, relation_names};
 use super::tsv::escape;
@@ -36,10 +37,13 @@ pub(crate) struct Args {
     /// Print only the number of pairs
     #[arg(long)]
     count: bool,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let (one, other) = (search::open("join", &args.url)?, search::open("join", &args.other)?);
+    let (one, other) =
+        (search::open("join", &args.url, args.access)?, search::open("join", &args.other, args.access)?);
     let (mut pairs, mut written) = (0u64, Ok(()));
     one.join(&other, args.relation, |first, second| {
         pairs += 1;

@@ -43,8 +43,8 @@ mod wkt;
 pub(crate) use self::args::Args;
 
 use super::{Context, Failure, Opened, Outcome, open_any};
-use farwood::Error;
 use farwood::error::IndexError;
+use farwood::{Access, Error};
 
 /// Options that only a load into a spatial index has.
 const SPATIAL: [&str; 6] = ["columns", "wkt", "id_column", "layer", "corners", "ids"];
@@ -53,7 +53,7 @@ const SPATIAL: [&str; 6] = ["columns", "wkt", "id_column", "layer", "corners", "
 const ORDERED: [&str; 4] = ["key_column", "value_column", "value", "sort_memory"];
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    match open_any(&args.url, context).map_err(|failure| absent(failure, args, context))? {
+    match open_any(&args.url, Access::ReadWrite, context).map_err(|failure| absent(failure, args, context))? {
         Opened::Spatial(index) => rectangles::run(&index, args, context),
         Opened::Ordered(index) => entries::run(&index, args, context),
     }

@@ -8,6 +8,7 @@
 //! `config` implements that for all commands.
 #![forbid(unsafe_code)]
 
+mod access;
 mod backup;
 mod bench;
 mod card;

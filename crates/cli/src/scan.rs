@@ -1,5 +1,6 @@
 //! `farwood scan`: a range of entries.
 
+use super::access::AccessArgs;
 use super::timeout::TimeoutArgs;
 use super::{Context, Failure, Outcome, Untyped, read};
 use farwood::types::Width;
@@ -44,11 +45,14 @@ pub(crate) struct Args {
     #[arg(long)]
     snapshot: bool,
     #[command(flatten)]
+    access: AccessArgs,
+    #[command(flatten)]
     timeout: TimeoutArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = args.timeout.open("scan", &args.url, context)?.into_ordered(&args.url)?;
+    let index =
+        args.timeout.open("scan", &args.url, args.access.access(), context)?.into_ordered(&args.url)?;
     let end =
         |words: &Option<String>| words.as_ref().map(|words| read(&index, "scan", "key", words)).transpose();
     let (from, to) = (end(&args.from)?, end(&args.to)?);

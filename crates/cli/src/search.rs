@@ -4,10 +4,11 @@ mod records;
 
 pub(crate) use records::relation_names;
 
+use super::access::AccessArgs;
 use super::show::Numbers;
 use super::{Context, Failure, Format, Outcome, index_of, size};
+use farwood::Url;
 use farwood::spatial::{CoordinateSystem, Item, Query, Rectangle, Relation, Spatial};
-use farwood::{Pool, Url};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -62,6 +63,8 @@ pub(crate) struct Args {
     /// ids, the K records whose geometries are nearest to the point, to that centre, or to the geometry
     #[arg(long, value_name = "K", value_parser = size::at_least_one)]
     nearest: Option<usize>,
+    #[command(flatten)]
+    access: AccessArgs,
     #[command(flatten)]
     exact: records::ExactOptions,
 }
@@ -141,7 +144,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = open("search", &args.url)?;
+    let index = open("search", &args.url, args.access)?;
     if index.ids().is_unique() {
         return records::run(args, &index, context);
     }
@@ -198,8 +201,8 @@ fn centre_across(west: &Rectangle, east: &Rectangle) -> [f64; 2] {
 }
 
 /// Opens the spatial index that the command line names.
-pub(crate) fn open(command: &str, url: &Url) -> Result<Spatial, Failure> {
-    let (pool, name) = (Pool::find(url.pool_url())?, index_of(url)?);
+pub(crate) fn open(command: &str, url: &Url, access: AccessArgs) -> Result<Spatial, Failure> {
+    let (pool, name) = (access.find(url.pool_url())?, index_of(url)?);
     if !pool.is_spatial(name)? {
         let text = format!("{command} {url}: this index holds keys; use `farwood get` or `farwood scan`");
         return Err(Failure::Usage(text));

@@ -107,6 +107,10 @@ pub(crate) struct Args {
     /// has two lines, and both tokens are accepted
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Accept the token in this file, too, for reading only: a client with it executes READs, and nothing else. The
+    /// file may have two lines, as that of --token-file
+    #[arg(long, value_name = "FILE", requires = "token_file", conflicts_with = "rdma")]
+    read_token_file: Option<PathBuf>,
     /// Accept only TLS 1.3, with this certificate (PEM, including intermediate certificates)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -155,7 +159,8 @@ impl Args {
     fn spec(&self) -> Result<NodeSpec, Failure> {
         let listen = self.address()?;
         let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
-        let token = self.tokens()?;
+        let token = tokens_of(self.token_file.as_deref())?;
+        let read_token = tokens_of(self.read_token_file.as_deref())?;
         let tls = self.tls().map_err(failed)?;
         let closed = token.is_some() || tls.as_ref().is_some_and(ServerTls::requires_certificates);
         if !listen.ip().is_loopback() && !closed && !self.insecure {
@@ -170,6 +175,7 @@ impl Args {
             device_bytes: self.device_memory,
             file: self.file.as_deref().map(|path| self.node_file(path)).transpose()?,
             token,
+            read_token,
             tls,
             threads: self.threads.unwrap_or(0),
             connections_max: self.connections,
@@ -199,11 +205,6 @@ impl Args {
         Ok(NodeFile { durability, accept_unclean, clear_fences, ..NodeFile::new(path) })
     }
 
-    fn tokens(&self) -> Result<Option<AcceptedTokens>, Failure> {
-        let read = self.token_file.as_deref().map(AcceptedTokens::from_file).transpose();
-        read.map_err(|source| Failure::Farwood(Error::Tcp { operation: "serve", source }))
-    }
-
     fn tls(&self) -> Result<Option<ServerTls>, TcpError> {
         let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         ServerTls::from_files(Identity { cert, key }, self.client_ca.as_deref()).map(Some)
@@ -213,19 +214,25 @@ impl Args {
     /// present credentials of a file that cannot be read remain valid.
     fn reload(
         &self,
-        tokens: Option<&AcceptedTokens>,
+        [tokens, read_tokens]: [Option<&AcceptedTokens>; 2],
         tls: Option<&ServerTls>,
     ) -> (String, serde_json::Value) {
-        let token = tokens.zip(self.token_file.as_deref());
-        let token = token.map(|(tokens, path)| tokens.reload(path));
+        let reload = |tokens: Option<&AcceptedTokens>, file: &Option<PathBuf>, other| {
+            Some(tokens?.reload_apart_from(file.as_deref()?, other))
+        };
+        let token = reload(tokens, &self.token_file, read_tokens);
+        let read_token = reload(read_tokens, &self.read_token_file, tokens);
         let tls = match (tls, &self.tls_cert, &self.tls_key) {
             (Some(tls), Some(cert), Some(key)) => {
                 Some(tls.reload(Identity { cert, key }, self.client_ca.as_deref()))
             }
             _ => None,
         };
-        let failures: Vec<_> =
-            [token, tls].into_iter().flatten().filter_map(|read| Some(read.err()?.to_string())).collect();
+        let failures: Vec<_> = [token, read_token, tls]
+            .into_iter()
+            .flatten()
+            .filter_map(|read| Some(read.err()?.to_string()))
+            .collect();
         let words = if failures.is_empty() {
             "read the files of the tokens and the certificates again".to_owned()
         } else {
@@ -236,7 +243,7 @@ impl Args {
 
     /// Warns about secrets that all users of the machine can read.
     fn warn_of_secrets(&self, context: &mut Context<'_>) -> Result<(), Failure> {
-        for path in [&self.token_file, &self.tls_key].into_iter().flatten() {
+        for path in [&self.token_file, &self.read_token_file, &self.tls_key].into_iter().flatten() {
             if let Some(words) = farwood::node::secret_warning(path) {
                 writeln!(context.messages, "warning: {words}")?;
             }
@@ -301,7 +308,7 @@ impl Args {
 }
 
 /// Options that apply to a memory node only.
-const MEMORY_NODE_OPTIONS: [&str; 17] = [
+const MEMORY_NODE_OPTIONS: [&str; 18] = [
     "listen",
     "rdma",
     "memory",
@@ -309,6 +316,7 @@ const MEMORY_NODE_OPTIONS: [&str; 17] = [
     "file",
     "accept_unclean",
     "clear_fences",
+    "read_token_file",
     "tls_cert",
     "tls_key",
     "client_ca",
@@ -391,7 +399,8 @@ fn serve_node(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure
     while node.is_running() {
         match next_signal(&mut signals) {
             Some(SIGHUP) => {
-                let (words, fields) = args.reload(spec.token.as_ref(), spec.tls.as_ref());
+                let (words, fields) =
+                    args.reload([spec.token.as_ref(), spec.read_token.as_ref()], spec.tls.as_ref());
                 let _ = log.write(context.messages, "reloaded", &words, fields);
             }
             Some(_) => break,
@@ -511,6 +520,7 @@ fn introduce(
             size::show(device_bytes),
             match (spec.token.is_some(), certified) {
                 (true, true) => "clients with the token and a certificate",
+                (true, false) if spec.read_token.is_some() => "clients with a token",
                 (true, false) => "clients with the token",
                 (false, true) => "clients with a certificate",
                 (false, false) => "every client that can connect",
@@ -519,6 +529,12 @@ fn introduce(
         )?,
     }
     Ok(context.out.flush()?)
+}
+
+/// The accepted tokens in a file.
+fn tokens_of(file: Option<&Path>) -> Result<Option<AcceptedTokens>, Failure> {
+    let read = file.map(AcceptedTokens::from_file).transpose();
+    read.map_err(|source| Failure::Farwood(Error::Tcp { operation: "serve", source }))
 }
 
 /// Raises the limit on open files to what the connections need, as far as the system permits.

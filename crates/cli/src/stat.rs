@@ -1,5 +1,6 @@
 //! `farwood stat`: the state of a pool or an index.
 
+use super::access::AccessArgs;
 use super::card::kind;
 use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
 use farwood::node::{NodeDevice, NodeReport};
@@ -32,6 +33,8 @@ pub(crate) struct Args {
     /// Count the entries, which reads the whole index
     #[arg(long)]
     count: bool,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -46,7 +49,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
             args.url.index_url("INDEX")
         )));
     }
-    let stats = Pool::find(&args.url)?.stats()?;
+    let stats = args.access.find(args.url.clone())?.stats()?;
     match context.format {
         Format::Json => context.json(&pool_json(&args.url.to_string(), &stats))?,
         Format::Text => pool_text(&args.url, &stats, context)?,
@@ -61,7 +64,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
 }
 
 fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), Failure> {
-    let pool = Pool::find(args.url.pool_url())?;
+    let pool = args.access.find(args.url.pool_url())?;
     let found = pool.index_use(name)?;
     let url = args.url.to_string();
     let layout = found.entry.layout.map_err(|source| Error::Index {

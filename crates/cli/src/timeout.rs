@@ -7,7 +7,7 @@
 
 use crate::context::{open_silently, warn_of_locks};
 use crate::{Context, Failure, Opened, Untyped};
-use farwood::{Error, Url};
+use farwood::{Access, Error, Url};
 use std::io;
 use std::ops::Deref;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -54,9 +54,10 @@ impl TimeoutArgs {
         &self,
         command: &'static str,
         url: &Url,
+        access: Access,
         context: &mut Context<'_>,
     ) -> Result<Opened<Limited>, Failure> {
-        match self.open_within(url)? {
+        match self.open_within(url, access)? {
             Opened::Spatial(_) if context.is_given("timeout") => Err(Failure::Usage(format!(
                 "{command} {url}: --timeout applies to keys, and this is a spatial index; omit it"
             ))),
@@ -68,13 +69,13 @@ impl TimeoutArgs {
         }
     }
 
-    fn open_within(&self, url: &Url) -> Result<Opened<Limited>, Failure> {
+    fn open_within(&self, url: &Url, access: Access) -> Result<Opened<Limited>, Failure> {
         let opened = match self.timeout {
-            None => open_silently(url)?,
+            None => open_silently(url, access)?,
             Some(limit) => {
                 let own = url.clone();
                 let thread = |source| Error::Thread { operation: "open", pool: url.to_string(), source };
-                let opened = within(limit, move || open_silently(&own)).map_err(thread)?;
+                let opened = within(limit, move || open_silently(&own, access)).map_err(thread)?;
                 let late = || Error::TimedOut { operation: "open", url: url.to_string(), after: limit };
                 opened.ok_or_else(late)??
             }

@@ -1,5 +1,6 @@
 //! `farwood top`: the load of a pool, refreshed periodically.
 
+use super::access::AccessArgs;
 use super::stat::{CHUNK_BYTES, node_json, server_json, server_text};
 use super::{Context, Failure, Format, Outcome, size};
 use farwood::error::{EtcdError, FabricError, RdmaError, TcpError};
@@ -35,6 +36,8 @@ pub(crate) struct Args {
     /// End after this many refreshes [default: run until SIGINT]
     #[arg(long, value_name = "COUNT")]
     count: Option<u64>,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -50,10 +53,10 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     if args.count == Some(0) {
         return Err(Failure::Usage("top: --count 0: give at least 1".to_owned()));
     }
-    let pool = Pool::find(&args.url)?;
+    let pool = args.access.find(args.url.clone())?;
     let clears = context.format == Format::Text && std::io::stdout().is_terminal();
     let (mut before, mut since) = (Some(pool.stats()?), Instant::now());
-    let mut watched = Watched { url: &args.url, pool: Some(pool) };
+    let mut watched = Watched { url: &args.url, access: args.access, pool: Some(pool) };
     let mut looks = 0;
     while args.count.is_none_or(|count| looks < count) {
         std::thread::sleep(Duration::from_secs_f64(args.interval));
@@ -75,6 +78,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
 /// A pool whose memory nodes may be lost and come back.
 struct Watched<'a> {
     url: &'a Url,
+    access: AccessArgs,
     /// `None` if a memory node was lost at the last refresh.
     pool: Option<Pool>,
 }
@@ -82,7 +86,7 @@ struct Watched<'a> {
 impl Watched<'_> {
     /// The state of the pool; `Err` says which memory node is lost.
     fn look(&mut self) -> Result<Result<PoolStats, String>, Failure> {
-        let pool = self.pool.take().map_or_else(|| Pool::find(self.url), Ok);
+        let pool = self.pool.take().map_or_else(|| self.access.find(self.url.clone()), Ok);
         match pool.and_then(|pool| Ok((pool.stats()?, pool))) {
             Ok((stats, pool)) => {
                 self.pool = Some(pool);

@@ -74,7 +74,7 @@ pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result
     let stop = flag_of(&[SIGTERM, SIGINT])?;
     let index = Pool::find(url.pool_url())?.open_spatial(name)?;
     let listen = args.requests.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let tokens = args.tokens()?;
+    let tokens = super::tokens_of(args.token_file.as_deref())?;
     let hangup = flag_of(&[SIGHUP])?;
     let mut options = args.options(listen, tokens.clone())?;
     if context.is_given("connections") {
@@ -118,7 +118,7 @@ fn flag_of(signals: &[i32]) -> Result<Arc<AtomicBool>, Failure> {
 fn reload_until(stop: &AtomicBool, hangup: &AtomicBool, args: &Args, tokens: Option<&AcceptedTokens>) {
     while !stop.load(Ordering::Acquire) {
         if hangup.swap(false, Ordering::AcqRel) {
-            let (words, _) = args.reload(tokens, None);
+            let (words, _) = args.reload([tokens, None], None);
             // If stderr is closed, the server continues without messages.
             let _ = writeln!(std::io::stderr(), "{}", printable(&words));
         }

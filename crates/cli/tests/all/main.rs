@@ -29,6 +29,7 @@ mod operations;
 mod pools;
 mod processes;
 mod radix;
+mod read_only;
 mod records;
 mod remedies;
 mod serve;
