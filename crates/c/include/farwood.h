@@ -144,6 +144,12 @@
 #define FW_ERR_PANIC (-16)
 
 /**
+ * The call changes something, and the pool was opened for reading only, or its token permits only reads. Nothing was
+ * changed.
+ */
+#define FW_ERR_READ_ONLY (-17)
+
+/**
  * A call that failed has changed nothing.
  */
 #define FW_EFFECT_NONE 0
@@ -944,6 +950,12 @@ int32_t fw_pool_open(const char *url, struct fw_pool **pool);
  * Attaches this process to an existing pool, as `fw_pool_open`, but does not make new memory nodes a pool.
  */
 int32_t fw_pool_find(const char *url, struct fw_pool **pool);
+
+/**
+ * Attaches this process to an existing pool for reading only. The permission to read its files is enough, or the token
+ * for reading. Calls that change something fail with `FW_ERR_READ_ONLY`, and other processes do not see this one.
+ */
+int32_t fw_pool_open_read_only(const char *url, struct fw_pool **pool);
 
 /**
  * Creates a pool for this process alone, without a name, with one memory node of `memory_bytes` bytes, a multiple of 8

@@ -55,6 +55,10 @@ pub const FW_ERR_OTHER: i32 = -15;
 /// A defect of the library ended the call; the pool may be used further. Report the text of the error.
 pub const FW_ERR_PANIC: i32 = -16;
 
+/// The call changes something, and the pool was opened for reading only, or its token permits only reads. Nothing was
+/// changed.
+pub const FW_ERR_READ_ONLY: i32 = -17;
+
 /// A call that failed has changed nothing.
 pub const FW_EFFECT_NONE: i32 = 0;
 /// A call that failed may have made its change, wholly or in part.
@@ -156,6 +160,7 @@ pub(crate) const fn of_kind(kind: ErrorKind) -> i32 {
         ErrorKind::Unsupported => FW_ERR_UNSUPPORTED,
         ErrorKind::Damaged => FW_ERR_DAMAGED,
         ErrorKind::System => FW_ERR_SYSTEM,
+        ErrorKind::ReadOnly => FW_ERR_READ_ONLY,
         // `Other`, and kinds of later versions.
         _ => FW_ERR_OTHER,
     }
@@ -187,6 +192,7 @@ pub(crate) const fn text_of(code: i32) -> &'static std::ffi::CStr {
         FW_ERR_DAMAGED => c"the pool or the index is damaged",
         FW_ERR_SYSTEM => c"the operating system refused a call",
         FW_ERR_OTHER => c"another error",
+        FW_ERR_READ_ONLY => c"the pool was opened for reading only",
         FW_ERR_PANIC => c"a defect of the library ended the call",
         _ => c"an unknown code",
     }

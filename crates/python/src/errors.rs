@@ -25,6 +25,7 @@ fn class_of(kind: ErrorKind) -> &'static str {
         ErrorKind::Unsupported => "Unsupported",
         ErrorKind::Damaged => "Damaged",
         ErrorKind::System => "SystemFailure",
+        ErrorKind::ReadOnly => "ReadOnly",
         _ => "Error",
     }
 }

@@ -17,6 +17,11 @@ pub(crate) struct CreateAbsent(pub(crate) bool);
 #[pyo3(transparent)]
 pub(crate) struct Reserve(pub(crate) bool);
 
+/// Whether a pool is opened for reading only.
+#[derive(Clone, Copy, FromPyObject)]
+#[pyo3(transparent)]
+pub(crate) struct ReadOnly(pub(crate) bool);
+
 /// Whether a pool is removed although processes have it open.
 #[derive(Clone, Copy, FromPyObject)]
 #[pyo3(transparent)]

@@ -2,7 +2,7 @@
 
 use crate::column::{Column, Convert, kind_name};
 use crate::errors::{closed, raise};
-use crate::flags::{CreateAbsent, Force, Reserve};
+use crate::flags::{CreateAbsent, Force, ReadOnly, Reserve};
 use crate::ordered::{OrderedHandle, RawIndex};
 use crate::spatial::SpatialHandle;
 use crate::wait::without_gil;
@@ -23,6 +23,7 @@ type ColumnSpec = (String, Option<Py<PyAny>>, Option<Py<PyAny>>);
 pub(crate) struct PoolHandle {
     pool: Mutex<Option<farwood::Pool>>,
     url: String,
+    read_only: ReadOnly,
 }
 
 /// Creates a pool in shared memory.
@@ -42,10 +43,14 @@ pub(crate) fn create_pool(
 
 /// Attaches to a pool.
 #[pyfunction]
-pub(crate) fn open_pool(py: Python<'_>, url: String) -> PyResult<PoolHandle> {
-    let pool = without_gil(py, || farwood::Pool::open(url.as_str()))?;
+pub(crate) fn open_pool(py: Python<'_>, url: String, read_only: ReadOnly) -> PyResult<PoolHandle> {
+    let open = || {
+        let url = url.as_str();
+        if read_only.0 { farwood::Pool::open_read_only(url) } else { farwood::Pool::open(url) }
+    };
+    let pool = without_gil(py, open)?;
     let url = pool.url();
-    Ok(PoolHandle { pool: Mutex::new(Some(pool)), url })
+    Ok(PoolHandle { pool: Mutex::new(Some(pool)), url, read_only })
 }
 
 /// Removes a pool in shared memory.
@@ -60,6 +65,12 @@ impl PoolHandle {
     #[getter]
     fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Whether the pool was opened for reading only.
+    #[getter]
+    fn read_only(&self) -> bool {
+        self.read_only.0
     }
 
     #[getter]

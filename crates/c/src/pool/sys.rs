@@ -67,6 +67,25 @@ pub unsafe extern "C" fn fw_pool_find(
     })
 }
 
+/// Attaches this process to an existing pool for reading only. The permission to read its files is enough, or the token
+/// for reading. Calls that change something fail with `FW_ERR_READ_ONLY`, and other processes do not see this one.
+///
+/// # Safety
+/// The arguments are as stated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_pool_open_read_only(
+    url: *const c_char,
+    pool: Option<&mut MaybeUninit<*mut FwPool>>,
+) -> i32 {
+    guard(|| {
+        let out = required(pool, "pool")?;
+        // SAFETY: the caller promises a text.
+        let url = unsafe { text(url, "url") }?;
+        give(out, FwPool(Pool::open_read_only(url)?));
+        Ok(FW_OK)
+    })
+}
+
 /// Creates a pool for this process alone, without a name, with one memory node of `memory_bytes` bytes, a multiple of 8
 /// MiB. It vanishes when it and its indexes are closed, or the process ends.
 #[unsafe(no_mangle)]

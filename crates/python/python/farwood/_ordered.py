@@ -317,13 +317,13 @@ class OrderedMap(_farwood.Ordered, MutableMapping):
 
     def __reduce__(self):
         name, key, value = self._arguments
-        return _open_again, (self._pool.url, name, key, value)
+        return _open_again, (self._pool.__reduce__()[1], name, key, value)
 
     def __repr__(self):
         return f"<farwood.OrderedMap {self.url}{' closed' if self.closed else ''}>"
 
 
-def _open_again(url, name, key, value):
-    from ._pool import Pool
+def _open_again(pool, name, key, value):
+    from ._pool import _reopen
 
-    return Pool(url).ordered(name, key, value, create=False)
+    return _reopen(*pool).ordered(name, key, value, create=False)

@@ -59,15 +59,20 @@ def create(url, memory="1 GiB", *, nodes=1, reserve=False):
     return Pool(url)
 
 
-def open(url, *, create=False, memory="1 GiB"):
+def open(url, *, create=False, memory="1 GiB", read_only=False):
     """Open a pool. With ``create=True``, create it in shared memory if it does not exist.
+
+    With ``read_only=True``, the permission to read the files of the pool is enough, or the token for reading. Calls
+    that change something then raise :class:`ReadOnly`, and other processes do not see this one.
 
     The URL is ``shm://NAME`` or ``tcp://HOST:PORT,HOST:PORT``; credentials are parameters, as in
     ``tcp://10.0.0.7:7470?token-file=/run/farwood/token``.
     """
+    if create and read_only:
+        raise InvalidArgument("create=True and read_only=True contradict each other; omit one of them")
     if create:
         _create_absent(url, _size(memory))
-    return Pool(url)
+    return Pool(url, read_only=read_only)
 
 
 def _create_absent(url, memory):
@@ -104,6 +109,11 @@ def restore(path, url, *, progress=None):
     return Pool(url)
 
 
+def _reopen(url, read_only):
+    """A pickled pool."""
+    return Pool(url, read_only=read_only)
+
+
 class Pool:
     """An attachment of this process to a pool. Use it as a context manager, or call :meth:`close`.
 
@@ -111,14 +121,19 @@ class Pool:
     the pool again. A pickled pool is opened again by its URL.
     """
 
-    def __init__(self, url):
-        self._pool = _farwood.open_pool(url)
+    def __init__(self, url, *, read_only=False):
+        self._pool = _farwood.open_pool(url, read_only)
         self._handles = weakref.WeakSet()
 
     @property
     def url(self):
         """The URL of the pool."""
         return self._pool.url
+
+    @property
+    def read_only(self):
+        """Whether the pool was opened with ``read_only=True``."""
+        return self._pool.read_only
 
     @property
     def closed(self):
@@ -232,7 +247,7 @@ class Pool:
             warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self, stacklevel=2)
 
     def __reduce__(self):
-        return Pool, (self.url,)
+        return _reopen, (self.url, self.read_only)
 
     def __repr__(self):
         return f"<farwood.Pool {self.url}{' closed' if self.closed else ''}>"

@@ -298,13 +298,13 @@ class SpatialIndex(_farwood.Spatial):
         self.close()
 
     def __reduce__(self):
-        return _open_again, (self._pool.url, *self._arguments)
+        return _open_again, (self._pool.__reduce__()[1], *self._arguments)
 
     def __repr__(self):
         return f"<farwood.SpatialIndex {self.url}{' closed' if self.closed else ''}>"
 
 
-def _open_again(url, name):
-    from ._pool import Pool
+def _open_again(pool, name):
+    from ._pool import _reopen
 
-    return Pool(url).spatial(name, create=False)
+    return _reopen(*pool).spatial(name, create=False)

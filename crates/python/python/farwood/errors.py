@@ -49,6 +49,10 @@ class PermissionDenied(Error, PermissionError):
     """The operating system, a memory node or a server denies access."""
 
 
+class ReadOnly(Error, PermissionError):
+    """The call changes something, and the pool was opened with ``read_only=True``, or its token permits only reads."""
+
+
 class TypeMismatch(Error, TypeError):
     """The index stores keys or values of other types."""
 
@@ -72,6 +76,7 @@ class SystemFailure(Error, OSError):
 #: The calls of this package, or the commands, for those that remedies of the library name.
 _REMEDIES = {
     "Pool::open": "farwood.open",
+    "Pool::open_read_only": "farwood.open(url, read_only=True)",
     "Pool::create": "farwood.create",
     "Pool::remove": "farwood.remove",
     "Pool::remove_by_force": "farwood.remove(url, force=True)",
@@ -83,6 +88,7 @@ _REMEDIES = {
     "Pool::stats": "farwood stat",
     "PoolOptions::memory_bytes": "memory",
     "PoolOptions::group": "farwood create --group",
+    "PoolOptions::mode": "farwood create --mode",
     "NodeSpec::host_bytes": "farwood serve --memory",
     "MemoryNode::start": "farwood serve",
     "MemoryNode::stop": "farwood serve",
