@@ -299,9 +299,9 @@ impl ReadsAfterCrashes {
     }
 }
 
-/// Crashes a compute node at every verb of each case. Then a client that may only read, which has read every key before,
-/// reads every key and scans the tree: each answer is that of before or after the operation. When a client that may
-/// write has completed the change, the reader finds everything.
+/// Crashes a compute node at every verb of each case. Then a client that may only read, which has read every key
+/// before, reads every key and scans the tree: each answer is that of before or after the operation. When a client that
+/// may write has completed the change, the reader finds everything.
 /// Only one of `every` crash points is tested, because a read that is stopped tries for a long time.
 pub fn reads_after_crashes(cases: &[CrashCase], every: usize) -> ReadsAfterCrashes {
     let mut reads = ReadsAfterCrashes::default();

@@ -5,7 +5,7 @@ use farwood_fabric::{
 };
 use std::future::Future;
 
-/// A connection for reading only. A post with another verb than READs is a failed assertion: the operation must not try.
+/// A connection for reading only. A post with a verb other than READ is a failed assertion.
 #[derive(Debug)]
 pub struct ReadOnlyFabric<F>(pub F);
 
