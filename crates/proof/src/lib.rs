@@ -10,6 +10,7 @@ pub mod crash_points;
 pub mod golden;
 pub mod hooked;
 pub mod load;
+pub mod power_loss;
 pub mod radix_costs;
 pub mod radix_model;
 pub mod read_only;

@@ -7,8 +7,8 @@ use crate::steps::{CheckStep, Output, run};
 /// The help text.
 pub(crate) const HELP: &str = "\
 Runs the long searches for bugs: fuzzing, random and recorded seeds in the simulator, many seeds on the loopback fabric,
-threads and killed processes on shared memory, killed memory nodes with a log; from 30 minutes on, also every test of an
-index in its long size. A failed seed prints the command that repeats it.
+threads and killed processes on shared memory, killed memory nodes with a log, power failures of three of them; from 30
+minutes on, also every test of an index in its long size. A failed seed prints the command that repeats it.
 
 Usage: cargo xtask campaign [--minutes N]
        cargo xtask campaign damage [--trials N]
@@ -19,7 +19,7 @@ Usage: cargo xtask campaign [--minutes N]
 
 Examples:
   cargo xtask campaign
-  cargo xtask campaign --minutes 5      # the longest of .ci/run
+  cargo xtask campaign --minutes 2      # the longest of .ci/run
   cargo xtask campaign --minutes 600    # overnight
   cargo xtask campaign damage --trials 500
 ";
@@ -52,6 +52,7 @@ const CORPUS_SEEDS: u64 = 100;
 const CORPUS_SEEDS_MIN: u64 = 1_000;
 const LOOPBACK_SEEDS: u64 = 60;
 const KILLS: u64 = 4;
+const CUTS: u64 = 10;
 const THREAD_STEPS: u64 = 3_000;
 
 /// Runs the campaign on the tree at `root`, for about `minutes` minutes; yields the number of failures.
@@ -84,6 +85,7 @@ fn steps(minutes: u64) -> Vec<CheckStep> {
     let nodes =
         ["--profile", profile, "--package", "farwood-cli", "--test", "all", "--", "durability::a_killed"];
     steps.push(CheckStep::tests("memory nodes", &nodes).with("FARWOOD_KILLS", KILLS * minutes));
+    steps.push(proofs(profile, "power", &["power_loss::s"]).with("FARWOOD_CUTS", CUTS * minutes));
     steps.push(
         proofs(profile, "threads", &["sherman::threads"]).with("FARWOOD_STEPS", THREAD_STEPS * minutes),
     );

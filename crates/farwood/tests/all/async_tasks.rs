@@ -189,7 +189,7 @@ async fn dropped_answers_leave_no_lock() {
                 drop(tasks.swap(key + 100, number));
                 drop(tasks.scan(key.., Direction::Forward, 10));
             }
-            timeout(10 * CALL_MAX, tasks.finished()).await.expect("10,000 calls end");
+            timeout(40 * CALL_MAX, tasks.finished()).await.expect("10,000 calls end");
             // Another compute node would wait for a lock that is still held.
             let other = Pool::open(&place.url).unwrap();
             let other = other.open_index::<u64, u64>(name_of(&index)).unwrap();
@@ -221,7 +221,7 @@ async fn everything_is_stored_and_closed_after_finished() {
             }
             let finished = tasks.finished();
             drop(tasks);
-            timeout(10 * CALL_MAX, finished).await.expect("2,000 calls end");
+            timeout(40 * CALL_MAX, finished).await.expect("2,000 calls end");
             let other = place.open();
             assert_eq!(other.open_index::<u64, u64>(name).unwrap().count().unwrap(), 2_000);
             pool.drop_index(name).expect("this process has closed the index");

@@ -23,6 +23,7 @@ mod fabric {
 }
 mod killed_writers;
 mod lock_timeouts;
+mod power_loss;
 mod radix;
 mod superblock;
 mod sherman {

@@ -1,7 +1,8 @@
 //! A memory node: start, state, stop.
 
 use super::counters::NodeCounts;
-use super::registry::{Registry, RightTokens};
+use super::log::{FrozenLog, Log, LogTuning};
+use super::registry::{RETURNS_MAX, Registry, RightTokens};
 use super::shared::Shared;
 use super::spec::{NodeSpec, THREADS_DEFAULT_MAX};
 use super::store::Store;
@@ -76,7 +77,8 @@ impl MemoryNode {
         let tokens = RightTokens { all: spec.token.clone(), read: spec.read_token.clone() };
         let registry = Registry::new(tokens, spec.connections_max.min(connections_by_descriptors()));
         if store.has_returning_clients() {
-            registry.expect_returns();
+            let tuning = spec.file.as_ref().map_or_else(LogTuning::default, |file| file.log_tuning);
+            registry.expect_returns(tuning.returns_max.unwrap_or(RETURNS_MAX));
         }
         let threads = threads(spec.threads);
         let shared = Arc::new(Shared::new(store, registry, executor, threads, spec));
@@ -127,6 +129,12 @@ impl MemoryNode {
     /// Returns access to its counters for another thread, also beyond its end.
     pub fn monitor(&self) -> NodeMonitor {
         NodeMonitor(Arc::clone(&self.shared))
+    }
+
+    /// Stops all changes of its memory and of its log until the guard is dropped; `None`: it has no log. For tests.
+    #[doc(hidden)]
+    pub fn freeze_log(&self) -> Option<FrozenLog<'_>> {
+        self.shared.store.log().map(Log::freeze)
     }
 
     /// Returns its counters.

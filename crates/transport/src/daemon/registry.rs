@@ -164,7 +164,7 @@ pub(super) fn read_only(operation: &str) -> Refusal {
 }
 
 /// A client of before a restart reconnects at its next post, within this time.
-const RETURN_MAX: Duration = Duration::from_secs(3);
+pub(super) const RETURNS_MAX: Duration = Duration::from_secs(3);
 
 impl Registry {
     /// No connections yet.
@@ -331,8 +331,8 @@ impl Registry {
 
     /// Waits for the clients that were attached to the memory before this memory node started: until then, a client
     /// without a connection does not count as crashed.
-    pub(super) fn expect_returns(&self) {
-        let _ = self.returns_until.set(Instant::now() + RETURN_MAX);
+    pub(super) fn expect_returns(&self, limit: Duration) {
+        let _ = self.returns_until.set(Instant::now() + limit);
     }
 
     fn awaits_returns(&self) -> bool {

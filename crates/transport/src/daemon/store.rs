@@ -27,7 +27,7 @@
 //! The memory is anonymous and ends with its memory node, or it is a file, mapped shared, that a later memory node
 //! opens. An unlocked file that says "in use" is the result of a crash: it may hold an incomplete WRITE.
 
-use super::log::{self, CutSpan, Durability, Log, Origin, Recorder};
+use super::log::{self, CutPhase, CutSpan, Durability, Log, LogSettings, LogTuning, Origin, Recorder};
 use super::verb_executor::{ImmediateQueue, NodeMemory};
 use crate::error::{FileFault, TcpError};
 use crate::random_number;
@@ -84,13 +84,17 @@ pub struct NodeFile {
     /// Whether to remove the fences of revoked clients. Clients that were attached before then have to open the pool
     /// again.
     pub clear_fences: bool,
+    /// For tests.
+    #[doc(hidden)]
+    pub log_tuning: LogTuning,
 }
 
 impl NodeFile {
     /// A file at `path`, which is on the disk when the memory node has stopped in order.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let durability = Durability::Orderly;
-        Self { path: path.into(), durability, accept_unclean: false, clear_fences: false }
+        let log_tuning = LogTuning::default();
+        Self { path: path.into(), durability, accept_unclean: false, clear_fences: false, log_tuning }
     }
 
     /// Checks that a device may execute verbs: it would change the memory without the log.
@@ -299,7 +303,8 @@ impl Store {
         if let Ok(metadata) = fs::metadata(&file.path) {
             file.check_owner(&metadata)?;
         }
-        let opened = log::open(&file.path, file.durability, &store.mapping, &store.file);
+        let settings = LogSettings { level: file.durability, tuning: file.log_tuning };
+        let opened = log::open(&file.path, settings, &store.mapping, &store.file);
         let recovered = opened.map_err(|fault| file.refused(fault))?;
         store.path = Some(file.path.clone());
         let was_stopped = store.header_word(STATE) == STOPPED;
@@ -347,14 +352,16 @@ impl Store {
         let Membership { nodes, formed, .. } = self.membership();
         let is_open = !matches!(formed, Formation::Lost | Formation::Returned);
         self.is_open.store(is_open, Ordering::Release);
-        if nodes > 1 && formed != Formation::Lost {
-            self.take_part_in_cuts();
+        match (formed, self.log()) {
+            (Formation::Lost, Some(log)) => log.enter_cut_phase(CutPhase::Lost),
+            _ if nodes > 1 => self.take_part_in_cuts(),
+            _ => {}
         }
     }
 
     fn take_part_in_cuts(&self) {
         if let Some(log) = self.log().filter(|_| self.has_cuts()) {
-            log.activate_cuts();
+            log.enter_cut_phase(CutPhase::Active);
         }
     }
 

@@ -1,10 +1,11 @@
 //! Appending records: executed changes, in their order.
 
 use super::checkpoint::EarlierCheckpoint;
-use super::cuts::{BaseCheckpoint, Cuts};
+use super::cuts::{BaseCheckpoint, CutPhase, Cuts};
 use super::files::SegmentFile;
 use super::granules::Granules;
 use super::record::{Origin, RecordBuilder, RecordKind};
+use super::tuning::{LogMutant, LogSettings};
 use super::{Durability, checkpoint, files};
 use crate::shm::Mapping;
 use std::fs::File;
@@ -41,7 +42,7 @@ struct Written {
 /// The log of a memory node.
 #[derive(Debug)]
 pub(in crate::daemon) struct Log {
-    level: Durability,
+    settings: LogSettings,
     path: PathBuf,
     salt: u64,
     tail: Mutex<Tail>,
@@ -72,6 +73,27 @@ pub(in crate::daemon) struct Recorder<'l> {
     builder: Option<RecordBuilder>,
     /// Whether READs may wait for this record.
     is_announced: bool,
+}
+
+/// A log whose file does not change, so that a test can copy it as a power failure leaves it.
+#[derive(Debug)]
+pub struct FrozenLog<'l> {
+    log: &'l Log,
+    _excluded: MutexGuard<'l, ()>,
+    _written: MutexGuard<'l, Written>,
+    tail: MutexGuard<'l, Tail>,
+}
+
+impl FrozenLog<'_> {
+    /// The last record that is durable.
+    pub fn durable(&self) -> u64 {
+        self.log.last_durable.load(Ordering::SeqCst)
+    }
+
+    /// Records that are not in the file yet.
+    pub fn unwritten(&self) -> &[u8] {
+        &self.tail.buffer
+    }
 }
 
 /// The origin of changes of the memory node itself.
@@ -132,7 +154,7 @@ impl Drop for Recorder<'_> {
 
 impl Log {
     pub(super) fn new(
-        level: Durability,
+        settings: LogSettings,
         path: PathBuf,
         (segment, before): (SegmentFile, u64),
         (checkpoint_bytes, cuts): (u64, Cuts),
@@ -141,7 +163,7 @@ impl Log {
         let (last, salt) = (segment.head.first - 1, segment.head.salt);
         let handle = Arc::new(segment.handle()?);
         Ok(Self {
-            level,
+            settings,
             path,
             salt,
             tail: Mutex::new(Tail { buffer: Vec::new(), next: last + 1 }),
@@ -149,7 +171,7 @@ impl Log {
             last_appended: AtomicU64::new(last),
             last_written: AtomicU64::new(last),
             last_durable: AtomicU64::new(last),
-            granules: (level == Durability::Always).then(Granules::new),
+            granules: (settings.level == Durability::Always).then(Granules::new),
             cuts,
             maintenance: Mutex::new(()),
             checkpoint_bytes: AtomicU64::new(checkpoint_bytes),
@@ -161,7 +183,7 @@ impl Log {
     }
 
     pub(in crate::daemon) fn level(&self) -> Durability {
-        self.level
+        self.settings.level
     }
 
     /// Begins a record.
@@ -175,13 +197,16 @@ impl Log {
     /// Begins the cut of a request, before the request is executed.
     #[inline]
     pub(in crate::daemon) fn begin_cut(&self, cut: u64) {
-        if cut > self.cuts.number() && self.cuts.is_active() {
+        if cut > self.cuts.number() && !self.settings.has(LogMutant::CutForgotten) {
             self.append_cut(cut);
         }
     }
 
     #[cold]
-    fn append_cut(&self, cut: u64) {
+    pub(super) fn append_cut(&self, cut: u64) {
+        if !self.cuts.is_in(CutPhase::Active) {
+            return;
+        }
         let mut tail = self.lock_tail();
         if cut <= self.cuts.number() {
             return;
@@ -201,6 +226,13 @@ impl Log {
         self.cuts.after_reads()
     }
 
+    /// Stops all changes, writes and checkpoints until the guard is dropped.
+    pub(in crate::daemon) fn freeze(&self) -> FrozenLog<'_> {
+        let excluded = self.exclude_checkpoints();
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        FrozenLog { log: self, _excluded: excluded, _written: written, tail: self.lock_tail() }
+    }
+
     pub(super) fn lock_tail(&self) -> MutexGuard<'_, Tail> {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -208,6 +240,10 @@ impl Log {
     /// Excludes checkpoints.
     pub(super) fn exclude_checkpoints(&self) -> MutexGuard<'_, ()> {
         self.maintenance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn settings(&self) -> LogSettings {
+        self.settings
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -237,7 +273,12 @@ impl Log {
     /// Whether an answer may leave that waits for `record`.
     #[inline]
     pub(in crate::daemon) fn is_safe(&self, record: u64) -> bool {
-        let level = if self.granules.is_some() { &self.last_durable } else { &self.last_written };
+        let waits_for_disk = !self.settings.has(LogMutant::AnswersEarly);
+        let level = match &self.granules {
+            Some(_) if waits_for_disk => &self.last_durable,
+            Some(_) => &self.last_appended,
+            None => &self.last_written,
+        };
         record <= level.load(Ordering::Acquire)
     }
 
@@ -319,14 +360,14 @@ impl Log {
         let mut synced = Instant::now();
         while !self.stopping.load(Ordering::Acquire) {
             self.wait(synced);
-            let due = match self.level {
+            let due = match self.settings.level {
                 Durability::Interval(interval) => synced.elapsed() >= interval,
                 Durability::Always | Durability::Orderly => true,
             };
             if due {
                 synced = Instant::now();
-                if let Durability::Interval(_) = self.level {
-                    self.begin_cut(self.cuts.next());
+                if let Durability::Interval(_) = self.settings.level {
+                    self.append_cut(self.cuts.next());
                 }
                 let _ = self.sync();
                 wake();
@@ -343,7 +384,7 @@ impl Log {
     }
 
     fn wait(&self, synced: Instant) {
-        let limit = match self.level {
+        let limit = match self.settings.level {
             Durability::Interval(interval) => interval.saturating_sub(synced.elapsed()).min(PAUSE_MAX),
             Durability::Always | Durability::Orderly => PAUSE_MAX,
         };
@@ -356,20 +397,25 @@ impl Log {
     }
 
     fn is_checkpoint_due(&self) -> bool {
-        if let Durability::Interval(interval) = self.level
+        if self.cuts.is_in(CutPhase::Lost) {
+            return false;
+        }
+        if let Durability::Interval(interval) = self.settings.level
             && self.cuts.postpones_checkpoints(interval)
         {
             return false;
         }
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = written.before + written.segment.bytes;
-        bytes > self.checkpoint_bytes.load(Ordering::Relaxed).max(CHECKPOINT_BYTES_LEAST)
+        let least = self.settings.tuning.checkpoint_bytes_least.unwrap_or(CHECKPOINT_BYTES_LEAST);
+        bytes > self.checkpoint_bytes.load(Ordering::Relaxed).max(least)
     }
 
     /// Copies the memory into a new checkpoint, and removes the segments that no return needs.
     pub(in crate::daemon) fn checkpoint(&self, mapping: &Mapping, memory: &File) -> io::Result<()> {
         let _excluded = self.exclude_checkpoints();
-        let earlier = if self.cuts.is_active() { EarlierCheckpoint::Keep } else { EarlierCheckpoint::Remove };
+        let earlier =
+            if self.cuts.is_in(CutPhase::Off) { EarlierCheckpoint::Remove } else { EarlierCheckpoint::Keep };
         self.copy_memory(mapping, memory, earlier)
     }
 
@@ -393,7 +439,9 @@ impl Log {
                 let tail = self.lock_tail();
                 (tail.next - 1, self.cuts.number())
             };
-            self.sync()?;
+            if !self.settings.has(LogMutant::CheckpointEarly) {
+                self.sync()?;
+            }
             draft.complete([last, cut], earlier).map(|bytes| (bytes, BaseCheckpoint { first, cut }))
         };
         let (bytes, base) = copied().map_err(failed)?;
@@ -439,7 +487,7 @@ impl Log {
         match self.failure() {
             Some(error) => Err(error),
             // A return may need the present checkpoints.
-            None if self.cuts.is_active() => self.sync(),
+            None if !self.cuts.is_in(CutPhase::Off) => self.sync(),
             None => self.checkpoint(mapping, memory),
         }
     }

@@ -15,7 +15,7 @@
 //! stay, and a checkpoint follows the last one after [`CHECKPOINT_PAUSE_LEAST`] at the earliest.
 
 use super::checkpoint::EarlierCheckpoint;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -23,6 +23,18 @@ use std::time::{Duration, Instant, SystemTime};
 const CHECKPOINT_PAUSE_LEAST: Duration = Duration::from_secs(10);
 /// The same, in intervals of its level.
 const CHECKPOINT_PAUSE_INTERVALS: u32 = 10;
+
+/// The part of a memory node in the cuts of its pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(in crate::daemon) enum CutPhase {
+    /// It has none: its pool has one memory node, or another level.
+    Off = 0,
+    /// It begins cuts, and keeps the checkpoint before the last one.
+    Active = 1,
+    /// It has lost its last changes, and keeps its files as they are until it returns to a cut.
+    Lost = 2,
+}
 
 /// A checkpoint to which the log can be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,24 +65,27 @@ impl BaseCheckpoints {
 pub(super) struct Cuts {
     /// The last cut that has begun.
     number: AtomicU64,
-    is_active: AtomicBool,
+    phase: AtomicU8,
     bases: Mutex<BaseCheckpoints>,
 }
 
 impl Cuts {
     pub(super) fn new(number: u64, last: BaseCheckpoint, before: Option<BaseCheckpoint>) -> Self {
         let bases = BaseCheckpoints { last, before, since: Instant::now() };
-        Self { number: AtomicU64::new(number), is_active: AtomicBool::new(false), bases: Mutex::new(bases) }
+        Self {
+            number: AtomicU64::new(number),
+            phase: AtomicU8::new(CutPhase::Off as u8),
+            bases: Mutex::new(bases),
+        }
     }
 
     #[inline]
-    pub(super) fn is_active(&self) -> bool {
-        self.is_active.load(Ordering::Acquire)
+    pub(super) fn is_in(&self, phase: CutPhase) -> bool {
+        self.phase.load(Ordering::Acquire) == phase as u8
     }
 
-    /// Takes part in the cuts of a pool from now on.
-    pub(super) fn activate(&self) {
-        self.is_active.store(true, Ordering::Release);
+    pub(super) fn enter(&self, phase: CutPhase) {
+        self.phase.store(phase as u8, Ordering::Release);
     }
 
     #[inline]
@@ -113,6 +128,6 @@ impl Cuts {
     /// Whether a return may still need the checkpoint before the last one.
     pub(super) fn postpones_checkpoints(&self, interval: Duration) -> bool {
         let pause = CHECKPOINT_PAUSE_LEAST.max(CHECKPOINT_PAUSE_INTERVALS * interval);
-        self.is_active() && self.bases().since.elapsed() < pause
+        self.is_in(CutPhase::Active) && self.bases().since.elapsed() < pause
     }
 }

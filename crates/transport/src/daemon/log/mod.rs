@@ -13,6 +13,7 @@
 //! | `files.rs` | the names of the files, the head of a segment, the lock |
 //! | `checkpoint.rs` | writing and reading a copy of the memory |
 //! | `recovery.rs` | the restart |
+//! | `tuning.rs` | settings and defects for tests |
 //! | `cuts.rs`, `returning.rs` | the states to which several memory nodes return together |
 //!
 //! # Why a prefix of the log is a state that existed
@@ -40,12 +41,17 @@ mod granules;
 mod record;
 mod recovery;
 mod returning;
+mod tuning;
 
+pub use appender::FrozenLog;
 pub(super) use appender::{Log, Recorder};
 pub(super) use checkpoint::is_checkpoint;
+pub(super) use cuts::CutPhase;
 pub(super) use record::Origin;
 pub(super) use recovery::open;
 pub(super) use returning::CutSpan;
+pub(super) use tuning::LogSettings;
+pub use tuning::{LogMutant, LogTuning};
 
 use std::fmt;
 use std::str::FromStr;

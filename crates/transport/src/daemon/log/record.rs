@@ -129,20 +129,24 @@ pub(super) struct LogRecord<'b> {
 impl<'b> LogRecord<'b> {
     /// The record at the start of `bytes`; `None`: there is no intact one.
     pub(super) fn first(bytes: &'b [u8], salt: u64) -> Option<Self> {
+        let record = Self::unchecked(bytes)?;
+        let bytes = &bytes[..record.bytes];
+        // The checksum was made with 0 in its place.
+        let mut hash = xxhash_rust::xxh3::Xxh3::with_seed(salt);
+        hash.update(&bytes[..CHECKSUM]);
+        hash.update(&[0; 8]);
+        hash.update(&bytes[CHECKSUM + 8..]);
+        (hash.digest() == u64_at(bytes, CHECKSUM)).then_some(record)
+    }
+
+    /// As [`first`](Self::first), without the checksum.
+    pub(super) fn unchecked(bytes: &'b [u8]) -> Option<Self> {
         let head = bytes.get(..HEAD_BYTES)?;
         let length = u32_at(head, 0) as usize;
         if !(HEAD_BYTES..=RECORD_BYTES_MAX).contains(&length) || !length.is_multiple_of(8) {
             return None;
         }
         let record = bytes.get(..length)?;
-        // The checksum was made with 0 in its place.
-        let mut hash = xxhash_rust::xxh3::Xxh3::with_seed(salt);
-        hash.update(&record[..CHECKSUM]);
-        hash.update(&[0; 8]);
-        hash.update(&record[CHECKSUM + 8..]);
-        if hash.digest() != u64_at(record, CHECKSUM) {
-            return None;
-        }
         Some(Self {
             number: u64_at(record, 8),
             durable: u64_at(record, 16),

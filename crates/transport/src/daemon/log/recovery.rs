@@ -6,6 +6,7 @@ use super::checkpoint::{self, CheckpointDraft, CheckpointHead, EarlierCheckpoint
 use super::cuts::{BaseCheckpoint, Cuts};
 use super::files::{self, SEGMENT_HEAD_BYTES, SegmentFile, SegmentHead};
 use super::record::LogRecord;
+use super::tuning::{LogMutant, LogSettings};
 use crate::error::FileFault;
 use crate::random_number;
 use crate::shm::Mapping;
@@ -29,10 +30,11 @@ pub(in crate::daemon) struct Recovered {
 /// The files are in use, damaged, of another size or kind, or the system fails.
 pub(in crate::daemon) fn open(
     path: &Path,
-    level: Durability,
+    settings: impl Into<LogSettings>,
     mapping: &Mapping,
     memory: &File,
 ) -> Result<Recovered, FileFault> {
+    let settings = settings.into();
     let Some(lock) = files::lock(path).map_err(FileFault::System)? else { return Err(FileFault::InUse) };
     let segments = files::segments(path).map_err(FileFault::System)?;
     if !path.exists() {
@@ -41,16 +43,16 @@ pub(in crate::daemon) fn open(
             let why = "the checkpoint is missing, and there are segments of its log beside it";
             return Err(FileFault::Damaged(why.to_owned()));
         }
-        let log = begin(path, level, mapping, memory, lock).map_err(FileFault::System)?;
+        let log = begin(path, settings, mapping, memory, lock).map_err(FileFault::System)?;
         return Ok(Recovered { log, is_new: true, may_miss: false });
     }
     let head = checkpoint::load(path, mapping).map_err(refused)?;
-    let replayed = replay(path, &segments, &head, mapping, ReplayEnd::Log)?;
-    let segment = head_of(replayed.next, head.salt, level);
+    let replayed = replay(path, &segments, &head, (mapping, settings), ReplayEnd::Log)?;
+    let segment = head_of(replayed.next, head.salt, settings.level);
     let segment = SegmentFile::create(path, segment).map_err(FileFault::System)?;
     let last = BaseCheckpoint { first: head.first, cut: head.cut };
     let cuts = Cuts::new(replayed.cut, last, before(path).map_err(FileFault::System)?);
-    let log = Log::new(level, path.to_owned(), (segment, replayed.bytes), (head.bytes, cuts), lock);
+    let log = Log::new(settings, path.to_owned(), (segment, replayed.bytes), (head.bytes, cuts), lock);
     let may_miss = !replayed.is_always && replayed.boot != files::boot();
     Ok(Recovered { log: log.map_err(FileFault::System)?, is_new: false, may_miss })
 }
@@ -68,14 +70,20 @@ fn is_unused(path: &Path, segments: &[u64]) -> io::Result<bool> {
 }
 
 /// Creates the files of fresh memory.
-fn begin(path: &Path, level: Durability, mapping: &Mapping, memory: &File, lock: File) -> io::Result<Log> {
+fn begin(
+    path: &Path,
+    settings: LogSettings,
+    mapping: &Mapping,
+    memory: &File,
+    lock: File,
+) -> io::Result<Log> {
     let salt = random_number();
-    let segment = SegmentFile::create(path, head_of(1, salt, level))?;
+    let segment = SegmentFile::create(path, head_of(1, salt, settings.level))?;
     let mut draft = CheckpointDraft::begin(path, mapping.bytes(), [salt, 1])?;
     draft.copy(mapping, memory)?;
     let bytes = draft.complete([0, 0], EarlierCheckpoint::Remove)?;
     let cuts = Cuts::new(0, BaseCheckpoint { first: 1, cut: 0 }, None);
-    Log::new(level, path.to_owned(), (segment, 0), (bytes, cuts), lock)
+    Log::new(settings, path.to_owned(), (segment, 0), (bytes, cuts), lock)
 }
 
 /// The checkpoint before the last one, if it is there.
@@ -127,7 +135,7 @@ pub(super) fn replay(
     path: &Path,
     segments: &[u64],
     head: &CheckpointHead,
-    mapping: &Mapping,
+    (mapping, settings): (&Mapping, LogSettings),
     end: ReplayEnd,
 ) -> Result<Replayed, FileFault> {
     // A checkpoint takes its name after its segment exists.
@@ -136,7 +144,7 @@ pub(super) fn replay(
         return Err(FileFault::Damaged(format!("the segment {} of its log is missing", missing.display())));
     }
     let replayed = Replayed { next: head.first, bytes: 0, boot: 0, is_always: false, cut: head.cut };
-    let mut replay = Replay { path, salt: head.salt, mapping, end, durable: head.last, replayed };
+    let mut replay = Replay { path, salt: head.salt, settings, mapping, end, durable: head.last, replayed };
     for (at, &first) in segments.iter().enumerate().filter(|(_, first)| **first >= head.first) {
         let place = if at + 1 == segments.len() { SegmentPlace::Last } else { SegmentPlace::Inner };
         match replay.apply_segment(first, place)? {
@@ -177,6 +185,7 @@ enum SegmentEnd {
 struct Replay<'a> {
     path: &'a Path,
     salt: u64,
+    settings: LogSettings,
     mapping: &'a Mapping,
     end: ReplayEnd,
     /// The last record that some intact record, or the checkpoint, calls durable.
@@ -185,6 +194,14 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
+    /// The record at the start of `bytes`, if there is an intact one.
+    fn record<'b>(&self, bytes: &'b [u8]) -> Option<LogRecord<'b>> {
+        if self.settings.has(LogMutant::ChecksumIgnored) {
+            return LogRecord::unchecked(bytes);
+        }
+        LogRecord::first(bytes, self.salt)
+    }
+
     fn apply_segment(&mut self, first: u64, place: SegmentPlace) -> Result<SegmentEnd, FileFault> {
         let file = files::segment_path(self.path, first);
         let damaged = |why: &str| FileFault::Damaged(format!("{}: {why}", file.display()));
@@ -206,7 +223,7 @@ impl Replay<'_> {
             Err(why) => return Err(damaged(&why)),
         };
         let mut offset = SEGMENT_HEAD_BYTES;
-        while let Some(record) = LogRecord::first(&bytes[offset..], self.salt) {
+        while let Some(record) = self.record(&bytes[offset..]) {
             if record.number != self.replayed.next {
                 break;
             }

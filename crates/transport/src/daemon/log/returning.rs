@@ -2,6 +2,7 @@
 
 use super::appender::Log;
 use super::checkpoint::{self, EarlierCheckpoint};
+use super::cuts::CutPhase;
 use super::files;
 use super::recovery::{ReplayEnd, refused, replay};
 use crate::error::FileFault;
@@ -19,9 +20,8 @@ pub(in crate::daemon) struct CutSpan {
 }
 
 impl Log {
-    /// Takes part in the cuts of a pool from now on.
-    pub(in crate::daemon) fn activate_cuts(&self) {
-        self.cuts.activate();
+    pub(in crate::daemon) fn enter_cut_phase(&self, phase: CutPhase) {
+        self.cuts.enter(phase);
     }
 
     /// The cuts to which the memory can return. A memory node that takes part begins one for it.
@@ -29,9 +29,7 @@ impl Log {
     /// # Errors
     /// The log cannot be synced.
     pub(in crate::daemon) fn cut_span(&self) -> io::Result<CutSpan> {
-        if self.cuts.is_active() {
-            self.begin_cut(self.cuts.next());
-        }
+        self.append_cut(self.cuts.next());
         self.sync()?;
         Ok(CutSpan { oldest: self.cuts.bases().oldest().cut + 1, newest: self.cuts.number() })
     }
@@ -58,9 +56,9 @@ impl Log {
         let segments = files::segments(self.path()).map_err(FileFault::System)?;
         clear(mapping, memory)
             .map_err(|error| FileFault::System(self.fail("clear the memory for", &error)))?;
-        let restored = checkpoint::load(&base, mapping)
-            .map_err(refused)
-            .and_then(|head| replay(self.path(), &segments, &head, mapping, ReplayEnd::Cut(cut)));
+        let restored = checkpoint::load(&base, mapping).map_err(refused).and_then(|head| {
+            replay(self.path(), &segments, &head, (mapping, self.settings()), ReplayEnd::Cut(cut))
+        });
         if let Err(fault) = restored {
             let _ = self.fail("return to a cut of", &io::Error::other(fault.to_string()));
             return Err(fault);
@@ -69,8 +67,8 @@ impl Log {
         self.cuts.set(resume.max(self.cuts.number()));
         drop(tail);
         self.copy_memory(mapping, memory, EarlierCheckpoint::Remove).map_err(FileFault::System)?;
-        self.activate_cuts();
-        self.begin_cut(self.cuts.next());
+        self.cuts.enter(CutPhase::Active);
+        self.append_cut(self.cuts.next());
         self.sync().map_err(FileFault::System)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::appender::Log;
 use super::record::Origin;
-use super::{CutSpan, Durability, files, open};
+use super::{CutPhase, CutSpan, Durability, files, open};
 use crate::error::FileFault;
 use crate::shm::Mapping;
 use rustix::fs::MemfdFlags;
@@ -357,7 +357,7 @@ const CUTS: u64 = 12;
 fn with_cuts(path: &Path, random: &mut u64, checkpoints: &[u64]) -> WithCuts {
     let memory = Fresh::new();
     let log = memory.open(path, Durability::Interval(Duration::from_hours(1))).unwrap();
-    log.activate_cuts();
+    log.enter_cut_phase(CutPhase::Active);
     let mut states = Vec::new();
     for number in 1..=CUTS {
         for _ in 0..next(random) % 4 {

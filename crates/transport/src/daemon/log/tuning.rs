@@ -1,0 +1,48 @@
+//! Settings of the log that only tests use.
+
+use super::Durability;
+use std::time::Duration;
+
+/// A deliberately broken variant of the log, which a test must detect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogMutant {
+    /// At `always`, answers do not wait until their changes are on the disk.
+    AnswersEarly,
+    /// A restart applies records with a wrong checksum.
+    ChecksumIgnored,
+    /// A checkpoint takes its name before the log has the changes in the copy.
+    CheckpointEarly,
+    /// The cut of a request is ignored.
+    CutForgotten,
+}
+
+/// Settings of the log that only tests use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogTuning {
+    /// The defect.
+    pub mutant: Option<LogMutant>,
+    /// Fewest bytes of a log before a checkpoint, if not the usual number.
+    pub checkpoint_bytes_least: Option<u64>,
+    /// How long clients of before a restart count as alive, if not the usual time.
+    pub returns_max: Option<Duration>,
+}
+
+/// The level of a log, and its settings.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::daemon) struct LogSettings {
+    pub(in crate::daemon) level: Durability,
+    pub(in crate::daemon) tuning: LogTuning,
+}
+
+impl LogSettings {
+    #[inline]
+    pub(super) fn has(&self, mutant: LogMutant) -> bool {
+        self.tuning.mutant == Some(mutant)
+    }
+}
+
+impl From<Durability> for LogSettings {
+    fn from(level: Durability) -> Self {
+        Self { level, tuning: LogTuning::default() }
+    }
+}
