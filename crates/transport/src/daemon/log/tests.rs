@@ -27,7 +27,14 @@ impl Fresh {
     }
 
     fn open(&self, path: &Path, level: Durability) -> Result<Log, FileFault> {
-        open(path, level, &self.mapping, &self.file).map(|recovered| recovered.log)
+        for _ in 0..1_000 {
+            match open(path, level, &self.mapping, &self.file) {
+                // A child that another test has just forked still has the lock.
+                Err(FileFault::InUse) => std::thread::sleep(Duration::from_millis(1)),
+                opened => return opened.map(|recovered| recovered.log),
+            }
+        }
+        Err(FileFault::InUse)
     }
 
     fn state(&self) -> Vec<u64> {
