@@ -91,8 +91,8 @@ pub(crate) struct Args {
     file: Option<PathBuf>,
     /// When changes are on the disk. orderly: when the memory node has stopped; after a crash, the file must be
     /// accepted with --accept-unclean. interval=SECONDS: at most this long after their answers. always: before their
-    /// answers. The last two keep a log beside the file, FILE.log.*, and restart after a crash by themselves. All
-    /// memory nodes of a pool need the same level
+    /// answers. The last two keep a log beside the file, FILE.log.*, and restart after a crash by themselves. If
+    /// one memory node of a pool has interval, all need it
     #[arg(long, value_name = "LEVEL", requires = "file", default_value_t = Durability::Orderly)]
     durability: Durability,
     /// Open the file even if its last memory node did not shut down cleanly: writes that were in progress may be

@@ -28,6 +28,14 @@ pub enum Access {
     ReadOnly,
 }
 
+impl Access {
+    /// The verbs that a process may post: all of them if it has an identity.
+    #[inline]
+    pub fn of(client: Option<ClientId>) -> Self {
+        if client.is_some() { Self::ReadWrite } else { Self::ReadOnly }
+    }
+}
+
 /// CPU work of an index that depends on its data and its cache, besides the CPU time of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuWork {

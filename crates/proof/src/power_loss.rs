@@ -12,6 +12,7 @@ mod history;
 
 use crate::tree::Tree as _;
 use disk::{DiskCopy, NodeFolder};
+use farwood_index::IndexError;
 use farwood_index::ordered::{Ordered, OrderedConfig, System};
 use farwood_index::{sherman, smart, sphinx};
 use farwood_testkit::harness::TestRng;
@@ -178,7 +179,11 @@ impl PowerLoss {
         let pool = open(&address(&nodes)).map_err(|error| format!("opening the pool: {error}"))?;
         let client = pool.client();
         let tree = block_on(Ordered::open(&client, NAME, CACHE_BYTES));
-        let tree = tree.map_err(|error| format!("opening the index: {error}"))?;
+        let tree = match tree {
+            // The state before the index was created.
+            Err(IndexError::NoSuchIndex(_)) if least == [0; WRITERS] => return Ok([0; WRITERS]),
+            tree => tree.map_err(|error| format!("opening the index: {error}"))?,
+        };
         let mut kept = [0; WRITERS];
         for (writer, kept) in kept.iter_mut().enumerate() {
             let get = |number| match block_on(tree.perform(&client, &key(writer, number), &Action::Get)) {

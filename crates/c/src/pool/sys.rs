@@ -30,6 +30,24 @@ pub unsafe extern "C" fn fw_pool_create(url: *const c_char, options: *const FwPo
     })
 }
 
+/// Gives the caller the pool that `attach` opens.
+///
+/// # Safety
+/// `url` is a text, and `pool` is null or writable.
+unsafe fn give_pool(
+    url: *const c_char,
+    pool: Option<&mut MaybeUninit<*mut FwPool>>,
+    attach: impl FnOnce(&str) -> farwood::Result<Pool>,
+) -> i32 {
+    guard(|| {
+        let out = required(pool, "pool")?;
+        // SAFETY: the caller promises a text.
+        let url = unsafe { text(url, "url") }?;
+        give(out, FwPool(attach(url)?));
+        Ok(FW_OK)
+    })
+}
+
 /// Attaches this process to a pool: `shm://NAME`, `tcp://HOST:PORT,..`, `rdma://..` or `etcd://..`. New memory nodes
 /// over a network become a pool. Close it with `fw_pool_close`.
 ///
@@ -40,13 +58,8 @@ pub unsafe extern "C" fn fw_pool_open(
     url: *const c_char,
     pool: Option<&mut MaybeUninit<*mut FwPool>>,
 ) -> i32 {
-    guard(|| {
-        let out = required(pool, "pool")?;
-        // SAFETY: the caller promises a text.
-        let url = unsafe { text(url, "url") }?;
-        give(out, FwPool(Pool::open(url)?));
-        Ok(FW_OK)
-    })
+    // SAFETY: the arguments are as the caller promises.
+    unsafe { give_pool(url, pool, |url| Pool::open(url)) }
 }
 
 /// Attaches this process to an existing pool, as `fw_pool_open`, but does not make new memory nodes a pool.
@@ -58,13 +71,8 @@ pub unsafe extern "C" fn fw_pool_find(
     url: *const c_char,
     pool: Option<&mut MaybeUninit<*mut FwPool>>,
 ) -> i32 {
-    guard(|| {
-        let out = required(pool, "pool")?;
-        // SAFETY: the caller promises a text.
-        let url = unsafe { text(url, "url") }?;
-        give(out, FwPool(Pool::find(url)?));
-        Ok(FW_OK)
-    })
+    // SAFETY: the arguments are as the caller promises.
+    unsafe { give_pool(url, pool, |url| Pool::find(url)) }
 }
 
 /// Attaches this process to an existing pool for reading only. The permission to read its files is enough, or the token
@@ -77,13 +85,8 @@ pub unsafe extern "C" fn fw_pool_open_read_only(
     url: *const c_char,
     pool: Option<&mut MaybeUninit<*mut FwPool>>,
 ) -> i32 {
-    guard(|| {
-        let out = required(pool, "pool")?;
-        // SAFETY: the caller promises a text.
-        let url = unsafe { text(url, "url") }?;
-        give(out, FwPool(Pool::open_read_only(url)?));
-        Ok(FW_OK)
-    })
+    // SAFETY: the arguments are as the caller promises.
+    unsafe { give_pool(url, pool, |url| Pool::open_read_only(url)) }
 }
 
 /// Creates a pool for this process alone, without a name, with one memory node of `memory_bytes` bytes, a multiple of 8

@@ -35,7 +35,7 @@ impl<W: VerbTransport> Attachment<W> {
 
     #[inline]
     pub(super) fn access(&self) -> Access {
-        if self.client.is_some() { Access::ReadWrite } else { Access::ReadOnly }
+        Access::of(self.client)
     }
 
     /// Refuses a forked child, and a compute node that has left the pool.

@@ -72,13 +72,20 @@ impl<'a> CandidateNodes<'a> {
         join: impl Fn(&mut Self) -> Result<Option<PoolShape>, TcpError>,
     ) -> Result<(Self, PoolShape), TcpError> {
         const ATTEMPTS_MAX: u32 = 5;
-        let mut attempt = 0;
+        // Each return ends with a pool that needs none, unless another machine fails in the meantime.
+        const RETURNS_MAX: u32 = 5;
+        let (mut attempt, mut returns) = (0, 0);
         loop {
             let mut nodes = Self::dial(address, credentials, scheme)?;
             match join(&mut nodes) {
                 Ok(Some(shape)) => return Ok((nodes, shape)),
                 // They have returned to a cut, and their memory has other incarnations now.
-                Ok(None) => {}
+                Ok(None) if returns < RETURNS_MAX => returns += 1,
+                Ok(None) => {
+                    return Err(
+                        nodes.refuse("its memory nodes lose their last changes again and again".to_owned())
+                    );
+                }
                 Err(TcpError::NotThisPool { .. }) if attempt < ATTEMPTS_MAX => {
                     attempt += 1;
                     std::thread::sleep(Duration::from_millis(4 << attempt));

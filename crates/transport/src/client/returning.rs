@@ -30,12 +30,8 @@ enum ReturnStep {
     Finish,
     /// Those that have not returned yet return to this cut.
     To(u64),
-    /// No cut is left on all memory nodes: this one, by its number, does not have the newest of another.
-    Impossible {
-        /// The memory node, by its number.
-        at: usize,
-        cut: u64,
-    },
+    /// No cut is left that all memory nodes have: memory node `at` does not have the newest one of another.
+    Impossible { at: usize, cut: u64 },
 }
 
 /// Whether a memory node is one of a pool that returns to a cut.

@@ -27,25 +27,29 @@
 //! The memory is anonymous and ends with its memory node, or it is a file, mapped shared, that a later memory node
 //! opens. An unlocked file that says "in use" is the result of a crash: it may hold an incomplete WRITE.
 
-use super::log::{self, CutPhase, CutSpan, Durability, Log, LogSettings, LogTuning, Origin, Recorder};
+mod membership;
+
+pub(super) use membership::Membership;
+
+use super::log::{self, Durability, Log, LogSettings, LogTuning, Origin, Recorder};
 use super::verb_executor::{ImmediateQueue, NodeMemory};
 use crate::error::{FileFault, TcpError};
 use crate::random_number;
 use crate::shm::{
     AccessFault, HUGE_PAGE_BYTES, Mapping, effective_user, huge_bytes_free, is_trusted, loss, provision,
 };
-use crate::wire::{Code, Formation, WireOp, WireVerb};
+use crate::wire::{Code, WireOp, WireVerb};
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::client_table::{self, CLIENTS_MAX, SlotState};
-use farwood_fabric::superblock::HEADER_OFFSET;
-use farwood_fabric::{ClientId, LINE_BYTES, LINE_WORDS, Memory, NodeId, PoolShape, Remote};
+use farwood_fabric::{ClientId, LINE_BYTES, LINE_WORDS, Memory, Remote};
+use membership::NO_MEMBERSHIP;
 use rustix::fs::MemfdFlags;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FARNODE\0");
 const VERSION: u64 = 1;
@@ -145,21 +149,6 @@ impl NodeFile {
 fn bytes_of(host_bytes: u64, device_bytes: u64) -> u64 {
     host_bytes + device_bytes + HEADER_PAGE_BYTES + FENCES_BYTES
 }
-
-/// The pool and the node number of a memory node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Membership {
-    /// Identity of the pool.
-    pub(super) pool: u64,
-    /// Number of the node.
-    pub(super) node: u16,
-    /// Memory nodes of the pool.
-    pub(super) nodes: u16,
-    /// The state of the pool's formation, as this node has recorded it.
-    pub(super) formed: Formation,
-}
-
-const NO_MEMBERSHIP: Membership = Membership { pool: 0, node: 0, nodes: 0, formed: Formation::Blank };
 
 /// A memory node's memory. Any number of threads execute verbs in it concurrently.
 #[derive(Debug)]
@@ -333,103 +322,6 @@ impl Store {
         Ok(store)
     }
 
-    /// Whether it begins cuts if its pool has several memory nodes.
-    pub(super) fn has_cuts(&self) -> bool {
-        matches!(self.log().map(Log::level), Some(Durability::Interval(_)))
-    }
-
-    /// After a restart that may miss changes: if others of its pool may refer to them, the pool must return to a cut.
-    fn require_return(&self) {
-        let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
-        if membership.nodes > 1 && membership.formed == Formation::Whole {
-            membership.formed = Formation::Lost;
-            self.set_header_word(FORMED, Formation::Lost as u64);
-        }
-    }
-
-    /// After a restart in a pool of several memory nodes: takes part in its cuts, unless it must return to one first.
-    fn resume_cuts(&self) {
-        let Membership { nodes, formed, .. } = self.membership();
-        let is_open = !matches!(formed, Formation::Lost | Formation::Returned);
-        self.is_open.store(is_open, Ordering::Release);
-        match (formed, self.log()) {
-            (Formation::Lost, Some(log)) => log.enter_cut_phase(CutPhase::Lost),
-            _ if nodes > 1 => self.take_part_in_cuts(),
-            _ => {}
-        }
-    }
-
-    fn take_part_in_cuts(&self) {
-        if let Some(log) = self.log().filter(|_| self.has_cuts()) {
-            log.enter_cut_phase(CutPhase::Active);
-        }
-    }
-
-    /// Whether verbs execute.
-    #[inline]
-    pub(super) fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::Acquire)
-    }
-
-    /// The cuts to which the memory can return.
-    ///
-    /// # Errors
-    /// There is no log, or it has failed.
-    pub(super) fn cut_span(&self) -> Result<CutSpan, String> {
-        let log = self.log().ok_or("it has no log: it was started without --durability interval")?;
-        if self.membership().formed == Formation::Returned {
-            let cut = self.returned_cut();
-            return Ok(CutSpan { oldest: cut, newest: cut });
-        }
-        log.cut_span().map_err(|error| error.to_string())
-    }
-
-    /// The cut of the last return; 0: none.
-    pub(super) fn returned_cut(&self) -> u64 {
-        self.header_word(RETURNED)
-    }
-
-    /// Executes no verbs from now on that begin later, because the memory returns to `cut`.
-    ///
-    /// # Errors
-    /// The memory has another incarnation, or cannot return to `cut`. Nothing has changed.
-    pub(super) fn prepare_return(&self, cut: u64, incarnation: u64) -> Result<(), String> {
-        let CutSpan { oldest, newest } = self.cut_span()?;
-        if incarnation != self.incarnation() {
-            return Err("another process has returned it to a cut".to_owned());
-        }
-        if self.membership().formed == Formation::Returned {
-            return Err(format!("it has returned to cut {oldest}"));
-        }
-        if !(oldest..=newest).contains(&cut) {
-            return Err(format!("it can return to the cuts {oldest} to {newest}, and not to {cut}"));
-        }
-        self.is_open.store(false, Ordering::Release);
-        Ok(())
-    }
-
-    /// Returns the memory to `cut`; later cuts have higher numbers than `number`. No verb executes meanwhile. Clients
-    /// of before cannot continue, so their fences are removed.
-    ///
-    /// # Errors
-    /// The log has failed, and the memory node ends.
-    pub(super) fn return_to_cut(&self, cut: u64, number: u64) -> Result<(), String> {
-        let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
-        let log = self.log().ok_or("it has no log")?;
-        let header = self.host_bytes + self.device_bytes;
-        let finish = |mapping: &Mapping| {
-            let words = [(FORMED, Formation::Returned as u64), (STATE, IN_USE), (RETURNED, cut)];
-            for (at, word) in words.into_iter().chain([(INCARNATION, random_number())]) {
-                mapping.write_up(header + at, &word.to_le_bytes()).expect("the header is mapped");
-            }
-            let fences = vec![0; FENCES_BYTES as usize];
-            mapping.write_up(header + HEADER_PAGE_BYTES, &fences).expect("the fences are mapped");
-        };
-        log.return_to([cut, number], &self.mapping, &self.file, finish).map_err(|fault| fault.to_string())?;
-        membership.formed = Formation::Returned;
-        Ok(())
-    }
-
     /// Whether clients that were attached to an earlier memory node may continue on its memory.
     pub(super) fn has_returning_clients(&self) -> bool {
         self.has_returning_clients
@@ -486,27 +378,6 @@ impl Store {
         if fits { Ok(()) } else { Err(OTHER_SIZE.to_owned()) }
     }
 
-    /// Loads the membership from the header.
-    fn load_membership(&self) -> Result<(), String> {
-        let (pool, numbers) = (self.header_word(POOL), self.header_word(NUMBERS));
-        let formed = match self.header_word(FORMED) {
-            0 => return Ok(()),
-            1 => Formation::Part,
-            2 => Formation::Whole,
-            3 => Formation::Lost,
-            4 => Formation::Returned,
-            other => return Err(format!("its header is damaged: {other} is not a state of a pool")),
-        };
-        let (node, nodes) = (numbers as u16, (numbers >> 16) as u16);
-        if pool == 0 || node >= nodes || numbers >> 32 != 0 {
-            return Err(format!("its header is damaged: it names node {node} of {nodes} of pool {pool:#x}"));
-        }
-        *self.membership.lock().unwrap_or_else(PoisonError::into_inner) =
-            Membership { pool, node, nodes, formed };
-        self.number.store(node.into(), Ordering::Release);
-        Ok(())
-    }
-
     /// Fails if the file was removed, truncated or replaced: what clients store would be lost at the end.
     pub(super) fn check_file(&self) -> io::Result<()> {
         if let Some(log) = &self.log {
@@ -561,73 +432,6 @@ impl Store {
     /// Returns the incarnation of the memory. Writes of an earlier incarnation may be lost.
     pub(super) fn incarnation(&self) -> u64 {
         self.header_word(INCARNATION)
-    }
-
-    /// Returns the pool and the node number.
-    pub(super) fn membership(&self) -> Membership {
-        *self.membership.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Records that fresh memory belongs to that node of that pool, and writes its superblock. Repeating the same call
-    /// succeeds.
-    ///
-    /// # Errors
-    /// The reason, if it is another node already, or the numbers are invalid.
-    pub(super) fn form(&self, pool: u64, node: u16, nodes: u16) -> Result<(), String> {
-        let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
-        let is = *membership;
-        if is.formed != Formation::Blank {
-            let same = (is.pool, is.node, is.nodes) == (pool, node, nodes);
-            return if same {
-                Ok(())
-            } else {
-                Err(format!("it is node {} of {} of another pool", is.node, is.nodes))
-            };
-        }
-        let (host_bytes, device_bytes) = (self.host_bytes, self.device_bytes);
-        let shape = PoolShape { pool, nodes, host_bytes, device_bytes };
-        if node >= nodes || pool == 0 {
-            return Err(format!("there is no node {node} of {nodes}"));
-        }
-        if let Some(why) = shape.refuse() {
-            return Err(why);
-        }
-        for (offset, word) in PoolShape::first_words() {
-            self.change(offset, &word.to_le_bytes());
-        }
-        self.change(HEADER_OFFSET, &shape.header(NodeId(node)));
-        *membership = Membership { pool, node, nodes, formed: Formation::Part };
-        self.set_header_word(POOL, pool);
-        self.set_header_word(NUMBERS, u64::from(node) | u64::from(nodes) << 16);
-        self.set_header_word(FORMED, Formation::Part as u64);
-        self.number.store(node.into(), Ordering::Release);
-        if nodes > 1 {
-            self.take_part_in_cuts();
-        }
-        self.sync_log()
-    }
-
-    /// Records that all nodes of the pool are formed, or have returned to a cut.
-    pub(super) fn finish_forming(&self) -> Result<(), String> {
-        let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
-        if membership.formed == Formation::Blank {
-            return Err("it belongs to no pool".to_owned());
-        }
-        if membership.formed == Formation::Lost {
-            return Err("its last changes are lost: its pool must return to a cut".to_owned());
-        }
-        if membership.formed != Formation::Whole {
-            membership.formed = Formation::Whole;
-            self.set_header_word(FORMED, Formation::Whole as u64);
-            self.sync_log()?;
-        }
-        self.is_open.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    /// Makes the membership durable before its answer: other memory nodes rely on it.
-    fn sync_log(&self) -> Result<(), String> {
-        self.log().map_or(Ok(()), Log::sync).map_err(|error| error.to_string())
     }
 
     /// Records that no verb of `client`, or of an earlier owner of its slot, may execute from now on.

@@ -79,7 +79,7 @@ impl ShmAttachment {
 
     #[inline]
     pub(super) fn access(&self) -> Access {
-        if self.client.is_some() { Access::ReadWrite } else { Access::ReadOnly }
+        Access::of(self.client)
     }
 
     /// Leaves the client table. Later calls do nothing. If leaving fails, the end of the process has the same effect.

@@ -30,7 +30,7 @@ impl Control {
         matches!(self, Self::CountConnections | Self::Stat)
     }
 
-    /// What it does, in messages.
+    /// The operation in the words of an error message.
     pub fn description(self) -> &'static str {
         match self {
             Self::Claim => "claim a slot of the client table (Claim)",

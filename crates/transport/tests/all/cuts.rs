@@ -179,6 +179,32 @@ fn running_memory_nodes_return_with_one_that_failed() {
     assert!(error.contains("open the pool again"), "{error}");
 }
 
+/// A pool whose machine fails before the first sync of the interval returns to its state when it was complete.
+#[test]
+fn a_pool_that_fails_at_once_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    let level = Durability::Interval(Duration::from_hours(1));
+    let start_in = |folder: &Path| -> Vec<_> {
+        let paths = (0..NODES).map(|node| path(folder, node));
+        paths
+            .map(|path| {
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                start(&path, level).unwrap()
+            })
+            .collect()
+    };
+    let nodes = start_in(folder.path());
+    let pool = open(&nodes);
+    block_on(write_word(&pool.client(), word(0, 0), 7)).unwrap();
+    let copies = folder.path().join("copy");
+    for node in 0..NODES {
+        copy_after_failure(&path(folder.path(), node), &path(&copies, node));
+    }
+    let nodes = start_in(&copies);
+    let pool = open(&nodes);
+    assert_eq!(block_on(read_word(&pool.client(), word(0, 0))).unwrap(), 0, "the change was not durable");
+}
+
 fn check_without_follower(nodes: &[MemoryNode]) -> u64 {
     let pool = open(nodes);
     block_on(write_word(&pool.client(), word(0, 9), 0)).unwrap();

@@ -76,6 +76,7 @@ pub(in crate::daemon) struct Recorder<'l> {
 }
 
 /// A log whose file does not change, so that a test can copy it as a power failure leaves it.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct FrozenLog<'l> {
     log: &'l Log,
@@ -202,8 +203,13 @@ impl Log {
         }
     }
 
+    /// Begins the next cut by itself.
+    pub(in crate::daemon) fn begin_next_cut(&self) {
+        self.append_cut(self.cuts.next());
+    }
+
     #[cold]
-    pub(super) fn append_cut(&self, cut: u64) {
+    fn append_cut(&self, cut: u64) {
         if !self.cuts.is_in(CutPhase::Active) {
             return;
         }
@@ -367,7 +373,7 @@ impl Log {
             if due {
                 synced = Instant::now();
                 if let Durability::Interval(_) = self.settings.level {
-                    self.append_cut(self.cuts.next());
+                    self.begin_next_cut();
                 }
                 let _ = self.sync();
                 wake();

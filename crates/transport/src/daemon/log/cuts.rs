@@ -54,7 +54,7 @@ pub(super) struct BaseCheckpoints {
 }
 
 impl BaseCheckpoints {
-    /// The one that a restart of the oldest possible state needs.
+    /// The one from which a return to the oldest possible cut begins.
     pub(super) fn oldest(&self) -> BaseCheckpoint {
         self.before.unwrap_or(self.last)
     }

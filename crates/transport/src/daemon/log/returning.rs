@@ -24,12 +24,12 @@ impl Log {
         self.cuts.enter(phase);
     }
 
-    /// The cuts to which the memory can return. A memory node that takes part begins one for it.
+    /// The cuts to which the memory can return. A memory node that takes part in cuts begins the newest one here.
     ///
     /// # Errors
     /// The log cannot be synced.
     pub(in crate::daemon) fn cut_span(&self) -> io::Result<CutSpan> {
-        self.append_cut(self.cuts.next());
+        self.begin_next_cut();
         self.sync()?;
         Ok(CutSpan { oldest: self.cuts.bases().oldest().cut + 1, newest: self.cuts.number() })
     }
@@ -39,8 +39,8 @@ impl Log {
     /// process ends before the return, a restart gives the memory of before.
     ///
     /// # Errors
-    /// The memory cannot return to `cut`, or the system fails. The contents of the memory are unknown then, unless
-    /// nothing has changed because `cut` is out of its span.
+    /// The files are damaged, or do not have the cut ([`cut_span`](Self::cut_span) says which they have), or the system
+    /// fails. The contents of the memory are unknown then, and the log has failed.
     pub(in crate::daemon) fn return_to(
         &self,
         [cut, resume]: [u64; 2],
@@ -68,7 +68,7 @@ impl Log {
         drop(tail);
         self.copy_memory(mapping, memory, EarlierCheckpoint::Remove).map_err(FileFault::System)?;
         self.cuts.enter(CutPhase::Active);
-        self.append_cut(self.cuts.next());
+        self.begin_next_cut();
         self.sync().map_err(FileFault::System)
     }
 }

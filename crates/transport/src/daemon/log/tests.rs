@@ -2,7 +2,7 @@
 
 use super::appender::Log;
 use super::record::Origin;
-use super::{CutPhase, CutSpan, Durability, files, open};
+use super::{CutPhase, CutSpan, Durability, LogMutant, LogSettings, LogTuning, files, open};
 use crate::error::FileFault;
 use crate::shm::Mapping;
 use rustix::fs::MemfdFlags;
@@ -412,6 +412,41 @@ fn the_memory_returns_to_each_cut_after_its_last_but_one_checkpoint() {
             }
         }
     }
+}
+
+/// Whether a restart refuses the files that a failure leaves just after a checkpoint, of a memory that changed during
+/// the copy. Records that were appended since then are lost.
+fn is_refused_after_a_checkpoint(path: &Path, mutant: Option<LogMutant>) -> bool {
+    let memory = Fresh::new();
+    let tuning = LogTuning { mutant, ..LogTuning::default() };
+    let settings = LogSettings { level: Durability::Always, tuning };
+    let log = open(path, settings, &memory.mapping, &memory.file).unwrap().log;
+    let stopping = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = 3;
+            while !stopping.load(Ordering::Relaxed) {
+                memory.change(&log, &mut random);
+            }
+        });
+        std::thread::sleep(Duration::from_millis(1));
+        let made = log.checkpoint(&memory.mapping, &memory.file);
+        stopping.store(true, Ordering::Relaxed);
+        made.unwrap();
+    });
+    drop(log);
+    Fresh::new().open(path, Durability::Always).is_err()
+}
+
+#[test]
+fn a_checkpoint_with_changes_that_the_log_does_not_have_is_noticed() {
+    let folder = folder();
+    let is_refused = |round: u32, mutant: Option<LogMutant>| {
+        let name = format!("{round}-{}", mutant.is_some());
+        is_refused_after_a_checkpoint(&folder.path().join(name), mutant)
+    };
+    assert!(!(0..20).any(|round| is_refused(round, None)));
+    assert!((0..200).any(|round| is_refused(round, Some(LogMutant::CheckpointEarly))));
 }
 
 /// A failure in the middle of a return leaves the files of before.

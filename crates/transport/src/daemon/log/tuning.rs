@@ -4,6 +4,7 @@ use super::Durability;
 use std::time::Duration;
 
 /// A deliberately broken variant of the log, which a test must detect.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogMutant {
     /// At `always`, answers do not wait until their changes are on the disk.
@@ -17,6 +18,7 @@ pub enum LogMutant {
 }
 
 /// Settings of the log that only tests use.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogTuning {
     /// The defect.
