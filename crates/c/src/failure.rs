@@ -46,7 +46,7 @@ thread_local! {
 }
 
 /// Names of the library in remedies, and those of this interface. A longer name is before its beginning.
-const NAMES: [(&str, &str); 22] = [
+const NAMES: [(&str, &str); 23] = [
     ("Pool::create_index", "fw_index_create"),
     ("Pool::create_spatial", "fw_spatial_create"),
     ("Pool::create", "fw_pool_create"),
@@ -67,6 +67,7 @@ const NAMES: [(&str, &str); 22] = [
     ("MemoryNode::stop", "end `farwood serve`"),
     ("doctor::examine", "farwood doctor"),
     ("NodeSpec::host_bytes", "farwood serve --memory"),
+    ("Pool::grow_memory", "farwood grow --memory"),
     ("drop all handles", "close all handles"),
     ("drop the handles", "close the handles"),
 ];

@@ -64,6 +64,10 @@ pub(crate) struct Args {
     /// commands need --read-only, and FARWOOD_SHM_OWNER=OWNER or FARWOOD_SHM_GROUP=GROUP
     #[arg(long, value_name = "MODE", value_parser = octal, help_heading = "Pool")]
     mode: Option<u32>,
+    /// Memory to which `farwood grow` can raise each memory node [default: 16 times --memory]. Memory that is not used
+    /// costs addresses only. A pool in huge pages, or with --reserve, does not grow
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "reserve", help_heading = "Pool")]
+    memory_max: Option<u64>,
     /// Allocate all memory now, so that a later access cannot fail for lack of memory
     #[arg(long, help_heading = "Pool")]
     reserve: bool,
@@ -235,7 +239,8 @@ fn inapplicable(index: IndexKind) -> &'static [Inapplicable] {
 const GROUP_VARIABLE: &str = "FARWOOD_SHM_GROUP";
 
 /// Options that apply to the creation of a pool only.
-const POOL_OPTIONS: [&str; 6] = ["memory", "nodes", "device_memory", "group", "mode", "reserve"];
+const POOL_OPTIONS: [&str; 7] =
+    ["memory", "memory_max", "nodes", "device_memory", "group", "mode", "reserve"];
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match args.url.index() {
@@ -442,6 +447,7 @@ fn check_shape(pool: &Pool, args: &Args, context: &Context<'_>) -> Result<(), Fa
     let Some(node) = nodes.first() else { return Ok(()) };
     let agrees = |option: &str| match option {
         "memory" => args.memory == Some(node.memory_bytes),
+        "memory_max" => args.memory_max == Some(node.memory_max_bytes),
         "nodes" => usize::from(args.nodes) == nodes.len(),
         "device_memory" => args.device_memory == node.device_bytes,
         // A pool does not record whether its memory was reserved, and its files have the group and the mode.
@@ -452,7 +458,7 @@ fn check_shape(pool: &Pool, args: &Args, context: &Context<'_>) -> Result<(), Fa
     };
     Err(Failure::Usage(format!(
         "create {}: --{} cannot change the existing pool, which has {} of {} and {} of device memory; omit the options \
-         of the pool",
+         of the pool; `farwood grow` gives it more memory",
         args.url,
         option.replace('_', "-"),
         size::count(nodes.len() as u64, "memory node", "memory nodes"),
@@ -504,6 +510,7 @@ fn pool_options(args: &Args) -> PoolOptions {
         .nodes(args.nodes)
         .device_bytes(args.device_memory);
     let options = if args.reserve { options.reserve_memory() } else { options };
+    let options = args.memory_max.into_iter().fold(options, PoolOptions::memory_max_bytes);
     let options = args.mode.into_iter().fold(options, PoolOptions::mode);
     args.group.iter().fold(options, PoolOptions::group)
 }

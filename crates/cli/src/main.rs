@@ -23,6 +23,7 @@ mod drop;
 mod dump;
 mod entry;
 mod failure;
+mod grow;
 mod heap;
 mod incr;
 mod item;
@@ -130,6 +131,7 @@ enum Command {
     Demo(demo::Args),
     Serve(Box<serve::Args>),
     Create(create::Args),
+    Grow(grow::Args),
     Drop(drop::Args),
     Put(entry::PutArgs),
     Get(entry::GetArgs),
@@ -260,6 +262,7 @@ fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Fail
         Command::Dump(args) => dump::run(&args, context),
         Command::Restore(args) => restore::run(&args, context),
         Command::Save(args) => save::run(&args, context),
+        Command::Grow(args) => grow::run(&args, context),
         Command::Check(args) => check::run(&args, context),
         Command::Stat(args) => stat::run(&args, context),
         Command::Top(args) => top::run(&args, context),

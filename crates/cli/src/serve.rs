@@ -78,9 +78,14 @@ pub(crate) struct Args {
     /// device. TCP then carries control messages only
     #[arg(long, value_name = "DEVICE", conflicts_with = "etcd")]
     rdma: Option<DeviceSpec>,
-    /// Host memory, a multiple of 8 MiB
+    /// Host memory, a multiple of 8 MiB. A file that has more keeps it
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1GiB")]
     memory: u64,
+    /// Host memory to which `farwood grow` can raise it [default: 16 times --memory; with --rdma: --memory, because the
+    /// device registers all of it]. Memory that is not used costs addresses only. A file keeps the number of its first
+    /// start
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    memory_max: Option<u64>,
     /// Device memory, which holds the locks [default: 256KiB, or the size of the device memory of the NIC if that is
     /// less]; allocated on the NIC if it has enough
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -171,7 +176,11 @@ impl Args {
             )));
         }
         let default = NodeSpec::new(listen, self.memory);
+        let grows = self.rdma.is_none();
         Ok(NodeSpec {
+            host_bytes_max: self
+                .memory_max
+                .or_else(|| grows.then(|| farwood::node::memory_max_default(self.memory))),
             device_bytes: self.device_memory,
             file: self.file.as_deref().map(|path| self.node_file(path)).transpose()?,
             token,
@@ -386,7 +395,7 @@ fn serve_node(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure
     log.name(&url);
     let registration = args.registrant(node.address())?.map(|registrant| register(registrant, events));
     let registration = registration.transpose()?;
-    introduce((args, &spec, node.device_bytes()), &url, card.as_ref(), watch.as_ref(), context)?;
+    introduce((&spec, &node), &url, card.as_ref(), watch.as_ref(), context)?;
     let monitor = ServerMonitor::default();
     let served = args.spatial.clone().map(|index| (index, monitor.clone()));
     let watch = watch.map(|watch| watch.start(node.monitor(), served)).transpose();
@@ -493,7 +502,7 @@ fn register(registrant: Registrant, events: NodeEvents) -> Result<Registration, 
 
 /// Prints the line that reports readiness. Scripts wait for it.
 fn introduce(
-    (args, spec, device_bytes): (&Args, &NodeSpec, u64),
+    (spec, node): (&NodeSpec, &MemoryNode),
     url: &str,
     card: Option<&DeviceReport>,
     watch: Option<&Watch>,
@@ -506,8 +515,9 @@ fn introduce(
             let metrics = watch.and_then(|watch| watch.address().ok()).map(|at| at.to_string());
             context.json(&json!({
                 "listen": url,
-                "memory_bytes": args.memory,
-                "device_memory_bytes": device_bytes,
+                "memory_bytes": node.memory_bytes(),
+                "memory_max_bytes": node.memory_max_bytes(),
+                "device_memory_bytes": node.device_bytes(),
                 "metrics": metrics,
                 "tls": spec.tls.is_some(),
                 "rdma": card.map(card_json),
@@ -516,8 +526,8 @@ fn introduce(
         Format::Text => writeln!(
             context.out,
             "{url}: {} and {} of device memory, open to {}{tls}{}",
-            size::show(args.memory),
-            size::show(device_bytes),
+            size::show(node.memory_bytes()),
+            size::show(node.device_bytes()),
             match (spec.token.is_some(), certified) {
                 (true, true) => "clients with the token and a certificate",
                 (true, false) if spec.read_token.is_some() => "clients with a token",

@@ -297,6 +297,7 @@ fn card_text(card: NodeDevice) -> String {
 pub(super) fn node_json(node: &NodeStats) -> Value {
     json!({
         "memory_bytes": node.memory_bytes,
+        "memory_max_bytes": node.memory_max_bytes,
         "device_bytes": node.device_bytes,
         "resident_bytes": node.resident_bytes,
         "pages": node.pages.map(|pages| pages.to_string()),
@@ -337,19 +338,29 @@ pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
     })
 }
 
+/// How far a memory node can grow.
+fn growth_text(node: &NodeStats) -> String {
+    if node.memory_max_bytes > node.memory_bytes {
+        format!(", can grow to {}", size::show(node.memory_max_bytes))
+    } else {
+        String::new()
+    }
+}
+
 fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<(), Failure> {
     let out = &mut context.out;
     writeln!(out, "{url}")?;
     for (at, node) in stats.nodes.iter().enumerate() {
         writeln!(
             out,
-            "  node {at}: {} and {} of device memory; {} of {} in use, {} resident{}{}{}",
+            "  node {at}: {} and {} of device memory; {} of {} in use, {} resident{}{}{}{}",
             size::show(node.memory_bytes),
             size::show(node.device_bytes),
             node.chunks_used,
             size::count(node.chunks, "chunk", "chunks"),
             size::show(node.resident_bytes),
             node.pages.map_or_else(String::new, |pages| format!(", {pages}")),
+            growth_text(node),
             node.report.map_or_else(String::new, |report| format!(
                 ", {}, {}, {} refused, {} closed because of malformed requests",
                 size::count(report.connections, "connection", "connections"),

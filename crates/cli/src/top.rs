@@ -255,6 +255,7 @@ mod tests {
     fn rates_are_differences_per_second() {
         let node = |verbs| NodeStats {
             memory_bytes: 0,
+            memory_max_bytes: 0,
             device_bytes: 0,
             resident_bytes: 0,
             pages: None,

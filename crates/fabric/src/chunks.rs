@@ -19,13 +19,17 @@
 //! Sherman §4.2.4 allocates chunks by remote procedure call to the memory node's CPU; here the allocation is
 //! one-sided.
 
+use crate::chunk_limit;
 use crate::client::Client;
 use crate::error::FabricError;
 use crate::fabric::{Fabric, Revocation};
 use crate::fetched::Words;
 use crate::ids::{CLIENTS_MAX, ClientId};
+use crate::little_endian::u64_at;
 use crate::pointer::{Memory, NodeId, Remote};
-use crate::pool_layout::{CHUNK_TABLE_OFFSET, DIRECTORY_ENTRIES, NEXT_CHUNK_OFFSET, word};
+use crate::pool_layout::{
+    CHUNK_LIMIT_OFFSET, CHUNK_TABLE_OFFSET, DIRECTORY_ENTRIES, NEXT_CHUNK_OFFSET, word,
+};
 use crate::sealed_word::SealedWord;
 use crate::verb::{Swapped, cas, read, read_bytes, write};
 
@@ -173,7 +177,8 @@ pub async fn take<F: Fabric>(
     owner: ChunkOwner,
     room_bytes: u64,
 ) -> Result<Option<TakenChunk>, FabricError> {
-    let (mut next, table) = table(client, node).await?;
+    let (mut next, limit) = counter_and_limit(client, node).await?;
+    let table = words_below(client, node, next).await?;
     for &(chunk, word, ref state) in &table {
         let &Ok(ChunkState::Rest { entry, used }) = state else { continue };
         let fits = entry == owner.entry && used + room_bytes <= CHUNK_BYTES;
@@ -189,8 +194,7 @@ pub async fn take<F: Fabric>(
         }
     }
     // The counter is a hint: only the CAS of the chunk's own word allocates the chunk.
-    let chunks = client.fabric().shape().chunks();
-    while next < chunks {
+    while next < limit {
         let chunk = Chunk { node, number: next };
         let advanced = cas(counter(node).at(), counter(node).seal(next), counter(node).seal(next + 1));
         match client.post(advanced).await? {
@@ -277,6 +281,16 @@ pub async fn taken<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<u64, F
     counted(client, node, found)
 }
 
+/// Reads the first chunk of `node` that was never taken, and the limit of its chunks. [1 RT]
+async fn counter_and_limit<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<(u64, u64), FabricError> {
+    const LIMIT: usize = (CHUNK_LIMIT_OFFSET - NEXT_CHUNK_OFFSET) as usize;
+    let found = client.post(read_bytes(counter(node).at().part::<Words>(0), LIMIT + 8)).await?;
+    let found = found.whole_words();
+    let word = |at: usize| u64_at(&found, at);
+    let limit = chunk_limit::decode(&client.fabric().shape(), node, word(LIMIT))?;
+    Ok((counted(client, node, word(0))?, limit))
+}
+
 /// Decodes the counter of `node`.
 fn counted<F: Fabric>(client: &Client<F>, node: NodeId, word: u64) -> Result<u64, FabricError> {
     let next = counter(node).open(word)?;
@@ -342,8 +356,8 @@ pub struct ChunkAudit {
     pub of_entry: Vec<Chunk>,
 }
 
-/// Reads the counter and the whole chunk table of `node`, because the counter is only a hint. [1 RT, +1 RT per 128
-/// chunks of the memory node]
+/// Reads the counter, the limit and the whole chunk table of `node`, because the counter is only a hint. [2 RT, +1 RT
+/// per 128 chunks that clients can address]
 ///
 /// # Errors
 /// If the fabric fails.
@@ -356,6 +370,10 @@ pub async fn audit<F: Fabric>(
     match taken(client, node).await {
         Err(FabricError::Damaged { what, .. }) => audit.damage.push(what),
         taken => drop(taken?),
+    }
+    match chunk_limit::memory_bytes(client, node).await {
+        Err(FabricError::Damaged { what, .. }) => audit.damage.push(what),
+        limit => drop(limit?),
     }
     for (chunk, _, state) in words_below(client, node, client.fabric().shape().chunks()).await? {
         match state {

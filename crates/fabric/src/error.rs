@@ -54,7 +54,7 @@ pub enum FabricError {
     Missing(Capability),
     /// No memory node has a free chunk.
     PoolFull {
-        /// Chunks of all memory nodes, including those of the superblocks.
+        /// Chunks for indexes, of all memory nodes.
         chunks: u64,
         /// Bytes of a chunk.
         chunk_bytes: u64,
@@ -109,7 +109,7 @@ impl FabricError {
             Self::ReadOnly => Some(
                 "open the pool without --read-only, with the token for reading and writing if it requires one",
             ),
-            Self::PoolFull { .. } => Some("drop an index, or start again with a larger pool"),
+            Self::PoolFull { .. } => Some("drop an index, or give the pool more memory"),
             Self::NoMemory { .. } => Some("free memory there"),
             Self::NoClientSlot { .. } => Some("close some of them"),
             Self::NoDirectoryEntry { .. } => Some("drop one of them"),

@@ -54,8 +54,12 @@ pub trait Fabric {
     /// The guarantees of this fabric.
     fn capabilities(&self) -> &Capabilities;
 
-    /// The memory nodes of the pool and their sizes.
-    fn shape(&self) -> &PoolShape;
+    /// The memory nodes of the pool that this client knows, and their sizes.
+    fn shape(&self) -> PoolShape;
+
+    /// Looks for memory nodes that were added to the pool; afterwards [`shape`](Self::shape) includes them. [1 RT, more
+    /// for added memory nodes; 0 RT on a fabric whose pools have a fixed number of memory nodes]
+    fn find_added_nodes(&self) -> impl Future<Output = Result<(), FabricError>>;
 
     /// The identity of this client's compute node in the pool's client table. The clients of a compute node share it,
     /// because they hand locks to each other and crash together.
@@ -132,8 +136,12 @@ impl<F: Fabric> Fabric for &F {
         F::capabilities(self)
     }
 
-    fn shape(&self) -> &PoolShape {
+    fn shape(&self) -> PoolShape {
         F::shape(self)
+    }
+
+    fn find_added_nodes(&self) -> impl Future<Output = Result<(), FabricError>> {
+        F::find_added_nodes(self)
     }
 
     fn identity(&self) -> ClientId {

@@ -12,6 +12,7 @@ pub mod buffers;
 mod byte_count;
 pub mod capability;
 pub mod chain;
+pub mod chunk_limit;
 pub mod chunks;
 mod client;
 pub mod client_table;

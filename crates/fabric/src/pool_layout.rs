@@ -7,7 +7,8 @@
 //!    128       8   next chunk: the first chunk never taken, a sealed word     -> chunks.rs
 //!    136       8   next index number, a sealed word          (node 0 only)
 //!    144       8   directory lock, a lock word               (node 0 only)
-//!    152     104   zero
+//!    152       8   limit: the number of chunks that are used, a sealed word, or 0 -> chunk_limit.rs
+//!    160      96   zero
 //!    256   16384   directory: 64 entries of 256 bytes        (node 0 only)  -> directory.rs
 //!  16640   16128   zero
 //!  32768  262144   client table: 4096 slots of 64 bytes      (node 0 only)  -> client_table.rs
@@ -38,6 +39,8 @@ pub(crate) const NEXT_INDEX_OFFSET: u64 = 136;
 
 /// Offset of the directory's lock word, bytes.
 pub(crate) const DIRECTORY_LOCK_OFFSET: u64 = 144;
+/// Offset of the number of chunks that clients take, bytes.
+pub(crate) const CHUNK_LIMIT_OFFSET: u64 = 152;
 /// Offset of the directory, bytes.
 pub(crate) const DIRECTORY_OFFSET: u64 = 256;
 /// Entries of the directory: one bit each in a client's slot.
@@ -88,7 +91,8 @@ pub(crate) const fn word(node: NodeId, offset: u64) -> Remote<u64> {
 const _: () = assert!(HEADER_OFFSET + HEADER_BYTES as u64 == NEXT_CHUNK_OFFSET);
 const _: () = assert!(NEXT_CHUNK_OFFSET + 8 == NEXT_INDEX_OFFSET);
 const _: () = assert!(NEXT_INDEX_OFFSET + 8 == DIRECTORY_LOCK_OFFSET);
-const _: () = assert!(DIRECTORY_LOCK_OFFSET + 8 <= DIRECTORY_OFFSET);
+const _: () = assert!(DIRECTORY_LOCK_OFFSET + 8 == CHUNK_LIMIT_OFFSET);
+const _: () = assert!(CHUNK_LIMIT_OFFSET + 8 <= DIRECTORY_OFFSET);
 const _: () =
     assert!(DIRECTORY_OFFSET + (DIRECTORY_ENTRIES * DIRECTORY_ENTRY_BYTES) as u64 <= CLIENT_TABLE_OFFSET);
 const _: () = assert!(DIRECTORY_ENTRIES <= u64::BITS as usize, "a client's slot has one bit per entry");

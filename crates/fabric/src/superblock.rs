@@ -8,7 +8,7 @@
 //! + 12        2    this node's number
 //! + 14        2    memory nodes of the pool
 //! + 16        8    pool identity, the same on all its nodes
-//! + 24        8    host memory, bytes
+//! + 24        8    host memory that clients can address, bytes
 //! + 32        8    device memory, bytes
 //! + 40        8    chunk, bytes
 //! + 48       16    zero
@@ -66,7 +66,8 @@ pub struct PoolShape {
     pub pool: u64,
     /// Memory nodes.
     pub nodes: u16,
-    /// Host memory of each, bytes; a multiple of the chunk.
+    /// Host memory that clients can address on each, bytes; a multiple of the chunk. Clients use as much of it as the
+    /// [limit](crate::chunk_limit) of the memory node permits.
     pub host_bytes: u64,
     /// Device memory of each, bytes.
     pub device_bytes: u64,
@@ -103,7 +104,7 @@ impl PoolShape {
         None
     }
 
-    /// Chunks of each memory node, including the superblock's.
+    /// Chunks of each memory node that clients can address, including the superblock's.
     pub fn chunks(&self) -> u64 {
         self.host_bytes / CHUNK_BYTES
     }

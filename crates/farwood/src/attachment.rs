@@ -219,7 +219,7 @@ impl Attachment {
         each_pool!(self, pool => pool.leave());
     }
 
-    pub(crate) fn shape(&self) -> &PoolShape {
+    pub(crate) fn shape(&self) -> PoolShape {
         each_pool!(self, pool => pool.shape())
     }
 

@@ -106,6 +106,7 @@ pub mod doctor;
 mod entry;
 mod erased;
 pub mod error;
+mod growth;
 mod handle;
 mod heir;
 mod index_stats;
@@ -217,6 +218,7 @@ pub mod runtime {
 /// Memory nodes: daemons that store the pages of a pool, in processes of their own or in yours.
 #[cfg(any(feature = "tcp", feature = "rdma", feature = "etcd"))]
 pub mod node {
+    pub use farwood_fabric::chunk_limit::default_max as memory_max_default;
     #[cfg(feature = "etcd")]
     pub use farwood_transport::etcd::{EtcdAddress, Registrant, Registration};
     #[cfg(feature = "rdma")]

@@ -1,5 +1,6 @@
 //! The options for creating a pool.
 
+use farwood_fabric::chunk_limit;
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, ShmError, group_number};
 
@@ -14,6 +15,7 @@ use farwood_transport::shm::{Backing, PoolName, PoolSpec, ShmError, group_number
 #[must_use]
 pub struct PoolOptions {
     memory_bytes: u64,
+    memory_max_bytes: Option<u64>,
     nodes: u16,
     device_bytes: u64,
     backing: Backing,
@@ -36,6 +38,7 @@ impl PoolOptions {
     pub fn new() -> Self {
         Self {
             memory_bytes: Self::MEMORY_BYTES,
+            memory_max_bytes: None,
             nodes: 1,
             device_bytes: DEVICE_BYTES_DEFAULT,
             backing: Backing::Growable,
@@ -51,6 +54,13 @@ impl PoolOptions {
     /// values of 8 bytes in leaves that are 80 % full. So 16 MiB are enough for one writing process and one index.
     pub fn memory_bytes(self, bytes: u64) -> Self {
         Self { memory_bytes: bytes, ..self }
+    }
+
+    /// Sets the memory to which [`Pool::grow_memory`](crate::Pool::grow_memory) can enlarge each memory node, in bytes.
+    /// The default is 16 times its memory. Memory that is not used costs addresses only: no pages, and no space of the
+    /// file system. Pools in huge pages, and those with [`reserve_memory`](Self::reserve_memory), do not grow.
+    pub fn memory_max_bytes(self, bytes: u64) -> Self {
+        Self { memory_max_bytes: Some(bytes), ..self }
     }
 
     /// Sets the number of memory nodes, 1 to 256. The default is 1.
@@ -90,6 +100,9 @@ impl PoolOptions {
             name,
             nodes: self.nodes,
             host_bytes: self.memory_bytes,
+            host_bytes_max: Some(
+                self.memory_max_bytes.unwrap_or_else(|| chunk_limit::default_max(self.memory_bytes)),
+            ),
             device_bytes: self.device_bytes,
             backing: self.backing,
             group: self.group.as_deref().map(group_number).transpose()?,

@@ -4,10 +4,11 @@ use crate::attachment::Unseen;
 use crate::entry::{EntryLayout, IndexEntry};
 use crate::error::{Error, Result};
 use crate::pool::Pool;
+use farwood_fabric::chunk_limit;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::client_table::{self, AttachedClient, DamagedSlot};
 use farwood_fabric::directory::{self, DamagedEntry, TypedEntry};
-use farwood_fabric::{ClientId, NodeId};
+use farwood_fabric::{ClientId, Fabric as _, NodeId};
 use farwood_index::IndexError;
 use farwood_index::catfish::ServerStats;
 #[cfg(feature = "rdma")]
@@ -37,6 +38,8 @@ pub struct PoolStats {
 pub struct NodeStats {
     /// Host memory, bytes.
     pub memory_bytes: u64,
+    /// Host memory to which it can grow, bytes.
+    pub memory_max_bytes: u64,
     /// Device memory, bytes.
     pub device_bytes: u64,
     /// Resident bytes of host and device memory.
@@ -151,14 +154,18 @@ impl Pool {
     /// The memory nodes, and the directory entry of each chunk in use.
     fn node_stats(&self) -> Result<(Vec<NodeStats>, Vec<u8>)> {
         let attachment = self.attached().attachment();
+        let failed = |source| self.fabric_failed("examine", source);
+        block_on(self.client("examine")?.fabric().find_added_nodes()).map_err(failed)?;
         let shape = attachment.shape();
         let memory = attachment.memory().map_err(|source| self.examined(source))?;
         let (mut nodes, mut entries) = (Vec::new(), Vec::new());
         for (node, memory) in (0..).zip(memory) {
-            let in_use = block_on(chunks::in_use(&*self.client("examine")?, NodeId(node)))
-                .map_err(|source| self.fabric_failed("examine", source))?;
+            let client = self.client("examine")?;
+            let in_use = block_on(chunks::in_use(&*client, NodeId(node))).map_err(failed)?;
+            let memory_bytes = block_on(chunk_limit::memory_bytes(&*client, NodeId(node))).map_err(failed)?;
             nodes.push(NodeStats {
-                memory_bytes: shape.host_bytes,
+                memory_bytes,
+                memory_max_bytes: shape.host_bytes,
                 device_bytes: shape.device_bytes,
                 resident_bytes: memory.resident_bytes,
                 pages: memory.pages,
@@ -166,7 +173,7 @@ impl Pool {
                 report: memory.report,
                 #[cfg(feature = "rdma")]
                 card: memory.card,
-                chunks: (shape.host_bytes / CHUNK_BYTES).saturating_sub(1),
+                chunks: (memory_bytes / CHUNK_BYTES).saturating_sub(1),
                 chunks_used: in_use.len() as u64,
             });
             entries.extend(in_use.iter().map(|chunk| chunk.entry));

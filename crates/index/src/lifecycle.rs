@@ -147,6 +147,7 @@ async fn drop_locked<F: Fabric>(
 
 /// Frees all chunks of a directory entry that has no index. A chunk whose word is damaged stays unused.
 async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), IndexError> {
+    client.fabric().find_added_nodes().await?;
     for node in 0..client.fabric().shape().nodes {
         for chunk in chunks::of_entry(client, NodeId(node), slot).await? {
             chunks::give_back(client, chunk).await?;

@@ -28,8 +28,12 @@ impl<F: Fabric, H: PostHook<F>> Fabric for Hooked<F, H> {
         self.fabric.capabilities()
     }
 
-    fn shape(&self) -> &PoolShape {
+    fn shape(&self) -> PoolShape {
         self.fabric.shape()
+    }
+
+    fn find_added_nodes(&self) -> impl Future<Output = Result<(), FabricError>> {
+        self.fabric.find_added_nodes()
     }
 
     fn identity(&self) -> ClientId {

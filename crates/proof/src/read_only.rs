@@ -21,8 +21,12 @@ impl<F: Fabric> Fabric for ReadOnlyFabric<F> {
         self.0.capabilities()
     }
 
-    fn shape(&self) -> &PoolShape {
+    fn shape(&self) -> PoolShape {
         self.0.shape()
+    }
+
+    fn find_added_nodes(&self) -> impl Future<Output = Result<(), FabricError>> {
+        self.0.find_added_nodes()
     }
 
     fn identity(&self) -> ClientId {

@@ -215,7 +215,7 @@ impl<K: Transport> Harness for Served<K> {
     }
 
     fn shape(&self) -> PoolShape {
-        PoolShape { nodes: NODES as u16, host_bytes: HOST_BYTES, ..*self.pool.shape() }
+        PoolShape { nodes: NODES as u16, host_bytes: HOST_BYTES, ..self.pool.shape() }
     }
 }
 

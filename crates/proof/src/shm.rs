@@ -77,6 +77,7 @@ impl Shm {
             name: name(),
             nodes: NODES,
             host_bytes,
+            host_bytes_max: None,
             device_bytes: DEVICE_BYTES,
             backing: Backing::Growable,
             group: None,
@@ -139,7 +140,7 @@ impl Harness for Shm {
     }
 
     fn shape(&self) -> PoolShape {
-        PoolShape { nodes: NODES, host_bytes: HOST_BYTES, device_bytes: DEVICE_BYTES, ..*self.pool.shape() }
+        PoolShape { nodes: NODES, host_bytes: HOST_BYTES, device_bytes: DEVICE_BYTES, ..self.pool.shape() }
     }
 }
 

@@ -62,7 +62,7 @@ impl Harness for Simulator {
     }
 
     fn shape(&self) -> PoolShape {
-        *self.0.client(0).fabric().shape()
+        self.0.client(0).fabric().shape()
     }
 }
 

@@ -8,7 +8,7 @@ use farwood_fabric::{
     Address, Capabilities, Client, ClientId, CpuWork, Doorbell, Fabric, FabricError, NodeId, PoolShape,
     Revocation, client_table,
 };
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -19,7 +19,8 @@ use std::task::{Context, Poll};
 pub struct SimFabric {
     pub(crate) device: Rc<RefCell<Device>>,
     pub(crate) promised: Capabilities,
-    pub(crate) shape: PoolShape,
+    /// The pool with the memory nodes that this client knows.
+    pub(crate) shape: Cell<PoolShape>,
     pub(crate) identity: ClientId,
     pub(crate) client: Key,
     /// Whether posts take no virtual time.
@@ -75,6 +76,19 @@ impl SimFabric {
 }
 
 impl SimFabric {
+    /// Checks a doorbell. The client learns of memory nodes that were added when a doorbell addresses them.
+    fn check(&self, device: &Device, doorbell: &Doorbell) -> Result<(), FabricError> {
+        device.check(doorbell)?;
+        let knows = |at: Address| at.node().0 < self.shape.get().nodes;
+        let unknown = || doorbell.requests().iter().find(|request| !knows(request.at));
+        if unknown().is_none() {
+            return Ok(());
+        }
+        self.shape.set(device.shape_now());
+        let still = unknown().map(|request| FabricError::OutOfRange { at: request.at, bytes: 0 });
+        still.map_or(Ok(()), Err)
+    }
+
     async fn revoke_by(&self, table: &Client<&Self>, client: ClientId) -> Result<Revocation, FabricError> {
         if !client_table::slot_state(table, client.slot).await?.is(client) {
             return Ok(Revocation::Gone);
@@ -111,8 +125,13 @@ impl Fabric for SimFabric {
     }
 
     #[inline]
-    fn shape(&self) -> &PoolShape {
-        &self.shape
+    fn shape(&self) -> PoolShape {
+        self.shape.get()
+    }
+
+    fn find_added_nodes(&self) -> impl Future<Output = Result<(), FabricError>> {
+        self.shape.set(self.device.borrow().shape_now());
+        std::future::ready(Ok(()))
     }
 
     #[inline]
@@ -129,7 +148,7 @@ impl Fabric for SimFabric {
         if self.untimed {
             return Submission::Done(Some(device.execute_at_once(&mut doorbell).map(|()| doorbell)));
         }
-        match device.check(&doorbell) {
+        match self.check(&device, &doorbell) {
             Err(error) => Submission::Done(Some(Err(error))),
             Ok(()) if doorbell.requests().is_empty() => Submission::Done(Some(Ok(doorbell))),
             Ok(()) => {
@@ -153,7 +172,7 @@ impl Fabric for SimFabric {
         if device.compute[device.connections[self.client as usize].compute].crashed {
             return Some(doorbell);
         }
-        match device.check(&doorbell) {
+        match self.check(&device, &doorbell) {
             Ok(()) if doorbell.requests().is_empty() => Some(doorbell),
             Ok(()) => {
                 device.ring(self.client, doorbell, Completion::Detached);

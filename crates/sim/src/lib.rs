@@ -17,6 +17,7 @@
 //! `docs/nic-model.md` gives the source of every parameter, and lists what is not modelled.
 #![deny(unsafe_code)]
 
+mod addition;
 mod device;
 mod fabric;
 pub mod fault;
@@ -33,6 +34,7 @@ mod task_group;
 pub mod trace;
 mod world;
 
+pub use addition::NodeAddition;
 pub use device::Counts;
 pub use fabric::SimFabric;
 pub use image::PoolImage;

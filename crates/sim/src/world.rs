@@ -1,5 +1,6 @@
 //! A simulated network: machines, their NICs, a pool in their memory, and virtual time.
 
+use crate::addition::NodeAddition;
 use crate::device::{CasInterceptor, ComputeNode, Counts, Device, MemoryNode, Nic, SimConnection};
 use crate::fabric::SimFabric;
 use crate::fault::{FaultCounts, FaultRule, InjectedFault};
@@ -79,6 +80,8 @@ pub struct WorldSpec {
     pub tracing: Tracing,
     /// Time after which a frozen compute node may be revoked, nanoseconds; `None`: only crashed nodes are revoked.
     pub lease_ns: Option<u64>,
+    /// The addition of memory nodes while clients work; `None`: the pool has all memory nodes from the start.
+    pub addition: Option<NodeAddition>,
     /// The faults to inject.
     pub rules: Vec<FaultRule>,
     /// Seed of all random choices.
@@ -107,6 +110,7 @@ impl WorldSpec {
             exhaustive: false,
             tracing: Tracing::Off,
             lease_ns: None,
+            addition: None,
             rules: Vec::new(),
             seed: 1,
         }
@@ -271,7 +275,7 @@ impl World {
         Client::new(SimFabric {
             device: Rc::clone(&self.device),
             promised: device.promised,
-            shape: device.shape,
+            shape: Cell::new(device.shape_at_first()),
             identity: device.compute[compute].identity,
             client,
             untimed,
@@ -423,6 +427,9 @@ fn refuse(spec: &WorldSpec) -> Option<String> {
     if spec.colocate && spec.nics > 1 {
         return Some("with `colocate`, a memory node has one NIC".to_owned());
     }
+    if spec.addition.is_some_and(|addition| !(1..spec.memory_nodes).contains(&addition.nodes_before)) {
+        return Some("a pool has memory nodes before others are added".to_owned());
+    }
     spec.shape().refuse()
 }
 
@@ -459,6 +466,7 @@ fn device(spec: &WorldSpec) -> Device {
         exhaustive: spec.exhaustive,
         stretch: spec.stretch,
         lease_ns: spec.lease_ns,
+        addition: spec.addition,
         queue: EventQueue::default(),
         nics,
         memory,

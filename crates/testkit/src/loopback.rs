@@ -422,8 +422,12 @@ impl Fabric for LoopbackFabric {
         &self.world.settings.promises
     }
 
-    fn shape(&self) -> &PoolShape {
-        &self.world.settings.shape
+    fn shape(&self) -> PoolShape {
+        self.world.settings.shape
+    }
+
+    fn find_added_nodes(&self) -> impl Future<Output = Result<(), FabricError>> {
+        std::future::ready(Ok(()))
     }
 
     fn identity(&self) -> ClientId {

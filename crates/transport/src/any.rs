@@ -90,8 +90,12 @@ impl Fabric for AnyFabric {
     }
 
     #[inline]
-    fn shape(&self) -> &PoolShape {
+    fn shape(&self) -> PoolShape {
         dispatch!(self, fabric => fabric.shape())
+    }
+
+    async fn find_added_nodes(&self) -> Result<(), FabricError> {
+        dispatch!(self, fabric => fabric.find_added_nodes().await)
     }
 
     #[inline]
@@ -158,7 +162,7 @@ impl AnyPool {
     }
 
     /// Returns the memory nodes and their sizes.
-    pub fn shape(&self) -> &PoolShape {
+    pub fn shape(&self) -> PoolShape {
         dispatch!(self, pool => pool.shape())
     }
 }

@@ -122,6 +122,7 @@ impl BenchPool {
                 name: name.clone(),
                 nodes: *memory_nodes,
                 host_bytes: *host_bytes,
+                host_bytes_max: None,
                 device_bytes: DEVICE_BYTES_DEFAULT,
                 backing: Backing::Growable,
                 group: None,

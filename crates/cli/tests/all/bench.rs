@@ -438,6 +438,7 @@ fn a_run_in_an_existing_pool_drops_its_index() {
         name: name.clone(),
         nodes: 2,
         host_bytes: 64 << 20,
+        host_bytes_max: None,
         device_bytes: superblock::DEVICE_BYTES_DEFAULT,
         backing: Backing::Growable,
         group: None,

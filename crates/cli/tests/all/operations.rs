@@ -17,11 +17,11 @@ fn the_commands_of_the_operations_page_run() {
     let blocks = blocks(OPERATIONS);
     assert!(blocks.len() > 8, "{blocks:?}");
     let folder = Path::new(env!("CARGO_BIN_EXE_farwood")).parent().unwrap();
-    // The port of the page may be in use.
-    let address = unused_address();
-    let address = address.trim_start_matches("tcp://");
+    // The ports of the page may be in use.
+    let addresses = [unused_address(), unused_address()];
+    let [first, second] = addresses.each_ref().map(|address| address.trim_start_matches("tcp://"));
     for block in blocks {
-        let block = block.replace("127.0.0.1:7470", address);
+        let block = block.replace("127.0.0.1:7470", first).replace("127.0.0.1:7471", second);
         let mut shell = std::process::Command::new("sh");
         shell.args(["-e", "-c", &block]).current_dir(machine.path());
         shell.env("FARWOOD_SHM_DIR", machine.path()).env("HOME", machine.path());

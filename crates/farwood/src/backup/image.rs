@@ -169,7 +169,7 @@ fn idle_shape(dir: &SegmentDir, name: &PoolName) -> Result<PoolShape> {
     if !processes.is_empty() {
         return Err(failed("save", BackupError::InUse { pool: name.to_string(), processes }));
     }
-    let shape = *attached.shape();
+    let shape = attached.shape();
     attached.leave();
     Ok(shape)
 }
@@ -325,6 +325,8 @@ impl<'p> RestoredPool<'p> {
     fn options(&self, header: &ImageHeader) -> PoolOptions {
         let options = PoolOptions::new()
             .memory_bytes(header.host_bytes)
+            // The image has the limit of the memory.
+            .memory_max_bytes(header.host_bytes)
             .device_bytes(header.device_bytes)
             .nodes(header.nodes);
         match &self.group {

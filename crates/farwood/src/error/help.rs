@@ -193,8 +193,7 @@ fn of_fabric(error: &FabricError) -> Option<&'static str> {
         }
         FabricError::Missing(_) => "use a pool whose fabric has the capability",
         FabricError::PoolFull { .. } => {
-            "drop an index with `Pool::drop_index`, or create a larger pool (`PoolOptions::memory_bytes`, \
-             `NodeSpec::host_bytes`)"
+            "drop an index with `Pool::drop_index`, or give the pool more memory with `Pool::grow_memory`"
         }
         FabricError::NoMemory { .. } => "free memory on the machine of the memory node",
         FabricError::NoClientSlot { .. } => {

@@ -176,10 +176,7 @@ fn after_timeout(effect: Effect) -> &'static str {
 /// The option that gives a full pool more memory.
 fn more_memory(url: &str, error: &FabricError) -> &'static str {
     match error {
-        FabricError::PoolFull { .. } if url.starts_with("shm://") => " (`farwood create --memory`)",
-        FabricError::PoolFull { .. } if !url.is_empty() => {
-            " (`farwood serve --memory`, for each memory node)"
-        }
+        FabricError::PoolFull { .. } if !url.is_empty() => " (`farwood grow --memory`)",
         _ => "",
     }
 }

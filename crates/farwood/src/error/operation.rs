@@ -14,7 +14,7 @@ pub(super) enum OperationClass {
 }
 
 /// The class of each operation.
-const CLASSES: [(&str, OperationClass); 48] = [
+const CLASSES: [(&str, OperationClass); 49] = [
     ("get", OperationClass::Read),
     ("get many", OperationClass::Read),
     ("scan", OperationClass::Read),
@@ -29,6 +29,7 @@ const CLASSES: [(&str, OperationClass); 48] = [
     ("dump", OperationClass::Read),
     ("save", OperationClass::Read),
     ("restore", OperationClass::Change),
+    ("grow", OperationClass::Steps),
     ("open", OperationClass::Read),
     ("open an index of", OperationClass::Read),
     ("list the indexes of", OperationClass::Read),

@@ -7,7 +7,7 @@ use crate::argument::Call;
 use crate::error::Result;
 use farwood_fabric::Client;
 #[cfg(feature = "tcp")]
-use farwood_fabric::{Server as _, superblock};
+use farwood_fabric::{NodeId, Server as _, chunk_limit, superblock};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     CONNECTIONS_MAX, NotificationMode, ServerSettings, ServerStats, Service, ServiceSettings,
@@ -196,10 +196,12 @@ impl Spatial {
         }
     }
 
-    /// Bytes of host memory of each memory node.
+    /// Bytes of host memory of memory node 0, which are like those of the others.
     #[cfg(feature = "tcp")]
-    pub(super) fn host_bytes(&self) -> u64 {
-        self.pool.attachment().shape().host_bytes
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let read = block_on(chunk_limit::memory_bytes(&self.client(), NodeId(0)));
+        // The other calls of a server whose memory node is lost fail as well.
+        read.unwrap_or(self.pool.attachment().shape().host_bytes)
     }
 
     pub(super) fn client(&self) -> Client<AnyFabric> {

@@ -15,11 +15,11 @@ impl Serving<'_> {
     /// Answers requests on the listener, if there is one, until `ended` is set.
     pub(super) fn serve_sockets(&self, ended: &AtomicBool) {
         let Some(listener) = &self.options.listener else { return };
-        let host_bytes = self.spatial.host_bytes() as usize;
+        let memory_bytes = self.spatial.memory_bytes() as usize;
         let settings = SocketSettings {
             connections_max: CONNECTIONS_MAX,
             tokens: self.options.token.as_ref(),
-            request_bytes_max: (host_bytes / REQUESTS_SHARE).max(REQUEST_BYTES_MIN),
+            request_bytes_max: (memory_bytes / REQUESTS_SHARE).max(REQUEST_BYTES_MIN),
         };
         // If the listener fails, connections that are open stay open.
         let _ = answer_requests(&settings, listener, ended, || {

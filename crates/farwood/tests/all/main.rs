@@ -14,6 +14,7 @@ mod exact;
 mod examples;
 mod fork;
 mod full;
+mod growth;
 mod library;
 mod metrics;
 mod random;

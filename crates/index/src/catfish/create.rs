@@ -24,11 +24,10 @@ use super::tree::layout::{
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
+use farwood_fabric::chunk_limit;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner, TakenChunk};
 use farwood_fabric::directory::Entry;
-use farwood_fabric::{
-    Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, read, write,
-};
+use farwood_fabric::{Capability, Chain as _, Client, ClientId, Fabric, NodeId, Remote, Server, read, write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -278,8 +277,7 @@ async fn write_empty_tree<F: Fabric>(
     let owner = ChunkOwner { client: client.fabric().identity(), entry: entry.slot };
     let taken = chunks::take(client, layout.node, owner, CHUNK_BYTES).await?;
     let Some(TakenChunk { chunk, .. }) = taken else {
-        let chunks = client.fabric().shape().chunks();
-        return Err(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }.into());
+        return Err(chunk_limit::pool_full(client, [layout.node]).await.into());
     };
     let head: Remote<RawHead> = chunk.start().part(0);
     let bytes_of = |words: Vec<u64>| words.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<_>>();

@@ -71,7 +71,7 @@ const NOTHING: Option<ObjectSpan<u64>> = None;
 impl NodeLocks {
     /// Locks for a pool of shape `shape`, and for nodes in slots of `slot_bytes` bytes: a lock that lies in its node is
     /// the last word of the slot.
-    pub fn new(options: LockOptions, shape: &PoolShape, slot_bytes: usize) -> Self {
+    pub fn new(options: LockOptions, shape: PoolShape, slot_bytes: usize) -> Self {
         // Nodes that share a local lock do not share the lock in the node, so it is never handed over.
         let local = match (options.memory, options.local) {
             (LockMemory::Node, LocalLocks::Queued { .. }) => LocalLocks::Queued { hand_over_max: 0 },
@@ -82,8 +82,8 @@ impl NodeLocks {
 
     /// As [`new`](Self::new), but locks inside objects are handed over, if `options` say so. A client that is handed
     /// the lock of another object releases it, which costs a round trip.
-    pub fn of_objects(options: LockOptions, shape: &PoolShape, slot_bytes: usize) -> Self {
-        let lock_count = GlobalLock::count(options, shape);
+    pub fn of_objects(options: LockOptions, shape: PoolShape, slot_bytes: usize) -> Self {
+        let lock_count = GlobalLock::count(options, &shape);
         let tables = LocalTables::new(options.local, usize::from(shape.nodes), lock_count as usize);
         Self {
             options,
@@ -415,6 +415,9 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
 
     /// Acquires the local lock that guards `lock`; the previous holder may hand the global one over with it.
     async fn acquire_local(self, lock: GlobalLock) -> Result<HeldLock<'a, F>, IndexError> {
+        if lock.node().0 >= self.fabric().shape().nodes {
+            self.fabric().find_added_nodes().await?;
+        }
         if lock.node().0 >= self.fabric().shape().nodes {
             return Err(FabricError::OutOfRange { at: lock.word().address(), bytes: 0 }.into());
         }

@@ -163,7 +163,9 @@ impl LocalTables {
 
     /// The number of the local lock that guards `lock`.
     fn number(&self, lock: GlobalLock) -> usize {
-        usize::from(lock.node().0) * self.locks_per_node + lock.index() as usize
+        let number = usize::from(lock.node().0) * self.locks_per_node + lock.index() as usize;
+        // Locks of memory nodes that were added to the pool share local locks with the others.
+        if number < self.words.len() { number } else { number % self.words.len().max(1) }
     }
 
     /// Whether one local lock guards both.

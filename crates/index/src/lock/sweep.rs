@@ -37,7 +37,7 @@ pub(crate) async fn held_words<F: Fabric>(
     node: NodeId,
 ) -> Result<Vec<HeldWord>, IndexError> {
     let table = GlobalLock::at(options, node, 0).word();
-    let bytes = GlobalLock::table_bytes(options, client.fabric().shape());
+    let bytes = GlobalLock::table_bytes(options, &client.fabric().shape());
     let mut held = Vec::new();
     for offset in (0..bytes).step_by(TABLE_BYTES_PER_READ) {
         let length = TABLE_BYTES_PER_READ.min(bytes - offset);
@@ -58,6 +58,7 @@ pub(crate) async fn is_any_held<F: Fabric>(
     client: &Client<F>,
     options: LockOptions,
 ) -> Result<bool, IndexError> {
+    client.fabric().find_added_nodes().await?;
     for node in 0..client.fabric().shape().nodes {
         if !held_words(client, options, NodeId(node)).await?.is_empty() {
             return Ok(true);
@@ -115,6 +116,7 @@ pub(crate) async fn sweep<F: Fabric>(client: &Client<F>, options: LockOptions) -
         return Ok(0);
     }
     reap_crashed_clients(client).await?;
+    client.fabric().find_added_nodes().await?;
     let mut freed = 0;
     for node in 0..client.fabric().shape().nodes {
         for held in held_words(client, options, NodeId(node)).await? {

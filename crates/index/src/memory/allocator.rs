@@ -227,6 +227,7 @@ impl Allocator {
     /// Obtains a chunk with `bytes` free bytes: the chunk of a crashed client on any memory node, or a new chunk from
     /// the next memory node that has one.
     async fn take_chunk<F: Fabric>(&self, client: &Client<F>, bytes: u32) -> Result<OpenChunk, IndexError> {
+        client.fabric().find_added_nodes().await?;
         let nodes = client.fabric().shape().nodes;
         let first = self.state().next_node.unwrap_or(client.fabric().identity().slot % nodes);
         for node in 0..nodes {
@@ -241,7 +242,7 @@ impl Allocator {
                 return Ok(taken);
             }
         }
-        Err(pool_full(client))
+        Err(pool_full(client).await)
     }
 
     /// Returns the rest of the chunk, which the next compute node can take. [1 RT]

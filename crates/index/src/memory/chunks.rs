@@ -8,8 +8,9 @@
 use super::adopt::{Objects, adopt};
 use super::slot::{MemorySlot, SlotKind};
 use crate::error::IndexError;
+use farwood_fabric::chunk_limit;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner, TakenChunk};
-use farwood_fabric::{Client, Fabric, FabricError, NodeId};
+use farwood_fabric::{Client, Fabric, NodeId};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Pause before a client checks again whether another has taken a chunk, nanoseconds: the first and the longest.
@@ -112,12 +113,10 @@ impl OpenChunk {
     }
 }
 
-/// The error of a pool without free chunks.
-pub(crate) fn pool_full<F: Fabric>(client: &Client<F>) -> IndexError {
-    let shape = client.fabric().shape();
-    // The first chunk of a memory node holds the tables of the pool.
-    let chunks = (shape.chunks() - 1) * u64::from(shape.nodes);
-    IndexError::Fabric(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES })
+/// The error of a pool without free chunks. [1 RT for each memory node]
+pub(crate) async fn pool_full<F: Fabric>(client: &Client<F>) -> IndexError {
+    let nodes = (0..client.fabric().shape().nodes).map(NodeId);
+    IndexError::Fabric(chunk_limit::pool_full(client, nodes).await)
 }
 
 /// Pauses a client that has waited since `since_ns` for another client to take a chunk, for a tenth of the time waited.

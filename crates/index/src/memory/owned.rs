@@ -29,6 +29,7 @@ impl ReachedChunks {
         entry: u8,
     ) -> Result<Vec<(String, String)>, IndexError> {
         let mut problems = Vec::new();
+        client.fabric().find_added_nodes().await?;
         for node in (0..client.fabric().shape().nodes).map(NodeId) {
             let audit = audit(client, node, entry).await?;
             problems.extend(audit.damage.into_iter().map(|what| (format!("memory node {node}"), what)));

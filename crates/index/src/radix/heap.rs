@@ -109,9 +109,9 @@ impl Heap {
         near: NodeId,
         kind: SlotKind,
     ) -> Result<MemorySlot<T>, IndexError> {
-        let nodes = client.fabric().shape().nodes;
         let (mut step, mut since_ns) = (0, None);
-        while step < nodes {
+        while step < client.fabric().shape().nodes {
+            let nodes = client.fabric().shape().nodes;
             let node = (near.0 + step) % nodes;
             if let Some(slot) = self.reuse_or_carve(client, node, kind) {
                 return Ok(slot.cast());
@@ -123,6 +123,10 @@ impl Heap {
             if let Some(slot) = self.reuse_or_carve(client, node, kind) {
                 return Ok(slot.cast());
             }
+            if step == 0 {
+                // Later, another number of memory nodes could omit one.
+                client.fabric().find_added_nodes().await?;
+            }
             match self.take_chunk(client, NodeId(node), kind).await? {
                 None => step += 1,
                 Some(taken) => {
@@ -133,7 +137,7 @@ impl Heap {
                 }
             }
         }
-        Err(pool_full(client))
+        Err(pool_full(client).await)
     }
 
     /// As [`allocate`](Self::allocate); if the pool is full, a larger slot of at most `bytes_max` bytes, which keeps

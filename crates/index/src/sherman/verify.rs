@@ -338,6 +338,7 @@ impl<'a, F: Fabric> Verifier<'a, F> {
         if lock.memory == LockMemory::Node {
             return Ok(());
         }
+        client.fabric().find_added_nodes().await?;
         for node in 0..client.fabric().shape().nodes {
             let held = held_words(client, lock, NodeId(node)).await?;
             for held in stay_held(client, held).await? {

@@ -12,6 +12,7 @@
 //! +  5  1  scans start: 0 at the root, 1 by filter and hash table
 //! +  6  1  a new entry of a full filter replaces: 0 one without a second chance, 1 a random one
 //! +  7     zero
+//! +  8  2  memory nodes with a table; 0: all of the pool    + 10    zero
 //! + 14  1  locks in: 0 host memory                  + 15 1  lock width: 0 word
 //! + 20  1  kind of the keys                         + 21 1  kind of the values: numbers that the caller chooses
 //! + 22     zero
@@ -38,6 +39,8 @@ use farwood_fabric::{Client, Fabric};
 pub const KIND: u32 = params::KIND_SPHINX;
 /// Version of the format of nodes, leaves and tables.
 const FORMAT: u32 = 3;
+/// Offset of the number of tables in the parameters.
+const TABLES: usize = 8;
 
 /// Configuration of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +64,9 @@ impl Sphinx {
         filter_bytes: usize,
     ) -> Result<Self, IndexError> {
         check_capabilities(client)?;
-        let new = params::new_entry(name, &config);
+        client.fabric().find_added_nodes().await?;
+        let mut new = params::new_entry(name, &config);
+        new.parameters[TABLES..TABLES + 2].copy_from_slice(&client.fabric().shape().nodes.to_le_bytes());
         let create_objects = async |entry: &Entry| {
             let words = if config.options.has_tables() {
                 table::create(client, entry, config.options.groups.log2()).await?
@@ -97,9 +102,10 @@ impl Sphinx {
         let words = root.part(NodeSize::All.bytes() as u64);
         let (number, groups) = (entry.number as u32, options.groups.log2());
         let filter_bytes = if options.begins == TraversalStart::Filter { filter_bytes } else { 0 };
+        let nodes = table_nodes(&entry).unwrap_or(client.fabric().shape().nodes);
         let policy = SphinxState {
             options,
-            table: HashTable::new(number, groups, words, client.fabric().shape().nodes),
+            table: HashTable::new(number, groups, words, nodes),
             filter: Filter::new(filter_bytes, options.eviction),
             depths: DepthSet::new(),
             postponed: PostponedChanges::default(),
@@ -107,6 +113,13 @@ impl Sphinx {
         };
         Ok(Self::new(client, entry, root, options.tree(), policy, 0))
     }
+}
+
+/// The number of memory nodes that have a table of a Sphinx tree: those of the pool when the tree was created. `None`:
+/// an earlier version created it, in a pool that cannot have more memory nodes.
+pub fn table_nodes(entry: &Entry) -> Option<u16> {
+    let nodes = u16::from_le_bytes([entry.parameters[TABLES], entry.parameters[TABLES + 1]]);
+    (nodes > 0).then_some(nodes)
 }
 
 /// Reads the configuration of a Sphinx tree from its directory entry. [0 RT]

@@ -48,7 +48,7 @@ pub mod table;
 
 pub use crate::radix::tree::{Change, Direction, FoundValue, Problem, RadixEntries, RadixReport, Range};
 pub use coverage::MARKS;
-pub use create::{KIND, SphinxConfig, describe};
+pub use create::{KIND, SphinxConfig, describe, table_nodes};
 pub use options::{
     Eviction, Groups, LeafLocks, NodeReads, ScanStarts, SphinxFeatures, SphinxVariant, TraversalStart,
 };

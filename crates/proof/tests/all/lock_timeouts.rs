@@ -69,9 +69,9 @@ async fn hold(
 fn a_client_that_waited_for_the_local_lock_names_the_compute_node_that_holds_the_global_one() {
     let world = World::new(WorldSpec::small(NicModel::named("cx5-100g").unwrap())).expect("a world");
     let (first, second, foreign) = (world.client(0), world.client(0), world.client(1));
-    let shape = *first.fabric().shape();
+    let shape = first.fabric().shape();
     let [other, node] = two_nodes(&shape);
-    let locks = [(); 2].map(|()| NodeLocks::new(OPTIONS, &shape, NODE_BYTES));
+    let locks = [(); 2].map(|()| NodeLocks::new(OPTIONS, shape, NODE_BYTES));
     let holder = Some(foreign.fabric().identity());
     let ended = RefCell::new(Vec::new());
     let mut group = world.task_group();

@@ -232,7 +232,7 @@ fn damaged_lock_words_are_reported_as_damage() {
     let lock = sherman::ShermanVariant::RECOMMENDED.features().lock;
     pool.block_on(async {
         let index = Ordered::open(&client, "first", CACHE_BYTES).await.expect("the index opens");
-        let table_bytes = GlobalLock::table_bytes(lock, client.fabric().shape());
+        let table_bytes = GlobalLock::table_bytes(lock, &client.fabric().shape());
         let table = GlobalLock::at(lock, NodeId(0), 0).word();
         for at in (0..table_bytes as u64).step_by(8) {
             write_word(&client, table.part(at), u64::MAX).await.expect("a WRITE");

@@ -18,6 +18,7 @@ mod post;
 mod serve;
 mod transfer;
 
+use crate::addition::NodeAddition;
 use crate::fault::FaultRule;
 use crate::memory::HostMemory;
 use crate::nic_model::NicModel;
@@ -292,6 +293,8 @@ pub(crate) struct Device {
     pub(crate) stretch: u64,
     /// Time after which a frozen compute node may be revoked.
     pub(crate) lease_ns: Option<u64>,
+    /// The addition of memory nodes.
+    pub(crate) addition: Option<NodeAddition>,
     pub(crate) queue: EventQueue,
     pub(crate) nics: Vec<Nic>,
     pub(crate) memory: Vec<MemoryNode>,
@@ -398,6 +401,20 @@ impl Device {
             self.doorbells[doorbell_key as usize].doorbell.as_mut().expect("a posted verb has a doorbell");
         let (requests, payload) = doorbell.parts_mut();
         (&mut requests[index as usize].op, payload)
+    }
+
+    /// The pool before memory nodes are added.
+    pub(crate) fn shape_at_first(&self) -> PoolShape {
+        let nodes = self.addition.map_or(self.shape.nodes, |addition| addition.nodes_before);
+        PoolShape { nodes, ..self.shape }
+    }
+
+    /// The pool with the memory nodes that it has now.
+    pub(crate) fn shape_now(&self) -> PoolShape {
+        match self.addition {
+            Some(addition) if self.now() < addition.at_ns => self.shape_at_first(),
+            _ => self.shape,
+        }
     }
 
     /// Checks the addresses and the capabilities of a doorbell.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 pub(super) fn every_node_has_a_superblock<H: Harness>(harness: &H) {
     harness.block_on(async {
         let client = harness.client();
-        assert_eq!(*client.fabric().shape(), harness.shape(), "the client's description of the pool");
+        assert_eq!(client.fabric().shape(), harness.shape(), "the client's description of the pool");
         assert_eq!(harness.shape().refuse(), None, "the pool can be used");
         for node in (0..harness.shape().nodes).map(NodeId) {
             let at = raw_address(node, Memory::Host, HEADER_OFFSET);

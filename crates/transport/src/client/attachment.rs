@@ -94,7 +94,7 @@ impl<W: VerbTransport> Attachment<W> {
         let Some(identity) = self.client else { return };
         let unregistered =
             Unregistered(W::new(&self.shared, Arc::clone(&self.endpoints), None, PRESENCE_CONNECTION));
-        if block_on(fence_own(&*unregistered.0, &self.endpoints.shape, identity)).is_ok() {
+        if block_on(fence_own(&*unregistered.0, &self.endpoints, identity)).is_ok() {
             let _ = block_on(client_table::expire(&Client::new(&unregistered), identity));
         }
     }

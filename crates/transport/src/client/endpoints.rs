@@ -5,6 +5,7 @@ use super::address::PoolAddress;
 use super::credentials::Credentials;
 use super::dial::{AcceptedConnection, dial};
 use super::error::ConnectError;
+use super::host_port::HostPort;
 use super::known_cut::KnownCut;
 use crate::fork::OwnDescriptor;
 use crate::stream::Stream;
@@ -13,6 +14,7 @@ use farwood_fabric::{ClientId, NodeId, PoolShape};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -23,14 +25,26 @@ pub(crate) const PRESENCE_CONNECTION: u64 = 0;
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
+/// A memory node that was added to the pool after this process had opened it.
+#[derive(Clone, Debug)]
+struct AddedNode {
+    address: HostPort,
+    /// The incarnation of its memory; `None`: this process has not connected to it yet.
+    incarnation: Option<u64>,
+}
+
 /// The addresses, credentials and shape of a pool.
 #[derive(Debug)]
 pub struct Endpoints {
     pub(crate) address: PoolAddress,
     pub(crate) credentials: Credentials,
-    pub(crate) shape: PoolShape,
+    /// The shape of the pool at the time of attachment.
+    shape: PoolShape,
     /// The incarnation of each memory node's memory at the time of attachment.
     incarnations: Box<[u64]>,
+    /// The number of memory nodes, with those that were added since.
+    nodes: AtomicU16,
+    added: Mutex<Vec<AddedNode>>,
     /// An idle connection that stays open as long as the compute node is attached: while memory node 0 has this
     /// connection, the compute node counts as alive even if no thread posts.
     presence: Mutex<Option<Stream>>,
@@ -47,11 +61,45 @@ impl Endpoints {
         Self {
             address,
             credentials,
+            nodes: AtomicU16::new(shape.nodes),
             shape,
             incarnations,
+            added: Mutex::default(),
             presence: Mutex::new(None),
             cut: KnownCut::default(),
         }
+    }
+
+    /// The memory nodes that this process knows, and their sizes.
+    #[inline]
+    pub(crate) fn shape(&self) -> PoolShape {
+        PoolShape { nodes: self.nodes.load(Ordering::Acquire), ..self.shape }
+    }
+
+    fn added(&self) -> MutexGuard<'_, Vec<AddedNode>> {
+        self.added.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a memory node that was added to the pool, if it is the next one.
+    pub(crate) fn add(&self, node: NodeId, address: HostPort) {
+        let mut added = self.added();
+        if usize::from(node.0) == self.incarnations.len() + added.len() {
+            added.push(AddedNode { address, incarnation: None });
+            self.nodes.store(node.0 + 1, Ordering::Release);
+        }
+    }
+
+    /// The number of the memory node at `address`.
+    pub(crate) fn known_address(&self, address: &HostPort) -> Option<NodeId> {
+        let added = self.added();
+        let mut all = self.address.nodes().iter().chain(added.iter().map(|node| &node.address));
+        all.position(|known| known == address).map(|at| NodeId(at as u16))
+    }
+
+    /// The address of a memory node that was added, and the incarnation of its memory when this process first connected
+    /// to it.
+    fn added_node(&self, at: usize) -> AddedNode {
+        self.added()[at].clone()
     }
 
     /// Connects to a memory node as `client`, with a connection number.
@@ -63,8 +111,21 @@ impl Endpoints {
     ) -> Result<AcceptedConnection, ConnectError> {
         let hello = Hello { pool: self.shape.pool, node: node.0, client, connection_number, nonce: None };
         let at = usize::from(node.0);
-        let dialled = dial(&self.address.nodes()[at], &self.credentials, &hello)?;
-        if dialled.welcome.incarnation == self.incarnations[at] {
+        let AddedNode { address, incarnation } = match at.checked_sub(self.incarnations.len()) {
+            None => AddedNode {
+                address: self.address.nodes()[at].clone(),
+                incarnation: Some(self.incarnations[at]),
+            },
+            Some(added) => self.added_node(added),
+        };
+        let dialled = dial(&address, &self.credentials, &hello)?;
+        let found = dialled.welcome.incarnation;
+        if incarnation.is_none() {
+            // This process has seen no memory of this node, so any incarnation is right.
+            self.added()[at - self.incarnations.len()].incarnation.get_or_insert(found);
+            return Ok(dialled);
+        }
+        if incarnation == Some(found) {
             return Ok(dialled);
         }
         let why = "it crashed, so that its last writes may be lost, or its fences were cleared; run `farwood check` \

@@ -1,5 +1,6 @@
 //! One client's connection to a pool that memory nodes serve, as a fabric.
 
+use super::added_nodes;
 use super::attachment::Attachment;
 use super::membership::{fence, is_connected};
 use super::post::{DetachedError, Waiter, refuse};
@@ -35,11 +36,25 @@ impl<W: VerbTransport> ServedFabric<W> {
         if self.pool.access() == Access::ReadOnly && !doorbell.only_reads() {
             return Some(FabricError::ReadOnly);
         }
-        let shape = &self.pool.endpoints.shape;
+        let shape = self.pool.endpoints.shape();
         let all = checks == Checks::All || W::checks_all(doorbell);
         let checked = |at: Address| all || at.node().0 >= shape.nodes;
         let mut requests = doorbell.requests().iter().filter(|request| checked(request.at));
-        requests.find_map(|request| refuse(shape, W::capabilities(&self.pool.shared), request))
+        requests.find_map(|request| refuse(&shape, W::capabilities(&self.pool.shared), request))
+    }
+}
+
+impl<W: VerbTransport> ServedFabric<W> {
+    /// After `error` of a doorbell: looks for the memory nodes that it addresses, in case they were added to the pool.
+    /// [1 RT, 16 more for each]
+    #[cold]
+    async fn learn_nodes(&self, doorbell: &Doorbell, error: FabricError) -> Result<(), FabricError> {
+        let FabricError::OutOfRange { at, .. } = error else { return Err(error) };
+        if at.node().0 < self.shape().nodes {
+            return Err(error);
+        }
+        self.find_added_nodes().await?;
+        self.refuse(doorbell, Checks::Nodes).map_or(Ok(()), Err)
     }
 }
 
@@ -59,8 +74,13 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
     }
 
     #[inline]
-    fn shape(&self) -> &PoolShape {
-        &self.pool.endpoints.shape
+    fn shape(&self) -> PoolShape {
+        self.pool.endpoints.shape()
+    }
+
+    async fn find_added_nodes(&self) -> Result<(), FabricError> {
+        self.pool.check()?;
+        added_nodes::find(&*self.connections, &self.pool.endpoints).await
     }
 
     #[inline]
@@ -79,7 +99,7 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
             return Err(error);
         }
         if let Some(error) = self.refuse(&doorbell, Checks::Nodes) {
-            return Err(error);
+            self.learn_nodes(&doorbell, error).await?;
         }
         let post = self.connections.post(doorbell, Waiter::Future);
         self.connections.wait(post).await
@@ -131,10 +151,9 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
         if client == self.pool.identity() || self.pool.access() == Access::ReadOnly {
             return Ok(Revocation::Alive);
         }
-        let shape = self.shape();
-        let fenced = match is_connected(&*self.connections, shape, client).await {
+        let fenced = match is_connected(&*self.connections, &self.pool.endpoints, client).await {
             Ok(true) => return Ok(Revocation::Alive),
-            Ok(false) => fence(&*self.connections, shape, client).await,
+            Ok(false) => fence(&*self.connections, &self.pool.endpoints, client).await,
             Err(error) => Err(error),
         };
         match fenced {
@@ -152,7 +171,7 @@ impl<W: VerbTransport> Fabric for ServedFabric<W> {
         if self.pool.access() == Access::ReadOnly {
             return Err(FabricError::ReadOnly);
         }
-        let shape = &self.pool.endpoints.shape;
+        let shape = self.shape();
         if at.node().0 >= shape.nodes || at.offset().saturating_add(bytes) > shape.host_bytes {
             return Err(FabricError::OutOfRange { at, bytes: bytes as usize });
         }

@@ -1,5 +1,6 @@
 //! Forms a pool of fresh memory nodes, or recognises the pool to which memory nodes belong.
 
+use super::added_nodes;
 use super::address::PoolAddress;
 use super::credentials::Credentials;
 use super::dial::{AcceptedConnection, control, dial};
@@ -9,7 +10,7 @@ use super::host_port::HostPort;
 use super::returning::{is_returning, return_to_cut};
 use crate::error::TcpError;
 use crate::wire::{ANY_NODE, Code, Control, Formation, Hello, Welcome};
-use farwood_fabric::{Access, PoolShape};
+use farwood_fabric::{Access, NodeId, PoolShape};
 use std::time::Duration;
 
 /// The treatment of memory nodes that are all fresh by a process that attaches.
@@ -25,35 +26,75 @@ pub enum FreshNodePolicy {
 const RESTART_REMEDY: &str =
     "restart all its memory nodes, those with files on new files, and load the data again";
 
+/// The remedy for a list of memory nodes that is not that of the pool.
+const NAME_ALL: &str = "name all memory nodes of the pool, in order, and no others; `farwood grow --add-node` adds a \
+                        memory node to a pool";
+
 /// The reason for refusing a pool that a process only inspects.
 const RETURNS: &str = "a memory node has lost its last changes in a failure of its machine; the next process that \
                        opens the pool for its indexes returns all memory nodes to the last common state: run \
                        `farwood indexes` with its address";
 
 /// The memory nodes of an address, each with a connection that has no identity.
-pub(super) struct CandidateNodes<'a> {
-    address: &'a PoolAddress,
+pub(super) struct CandidateNodes {
+    address: PoolAddress,
     scheme: &'static str,
     pub(super) all: Vec<AcceptedConnection>,
 }
 
-impl<'a> CandidateNodes<'a> {
+/// The addresses of the memory nodes that were added to the pool after the ones of `address`, whose connections are
+/// `all`.
+fn added_since(
+    address: &PoolAddress,
+    all: &mut [AcceptedConnection],
+    scheme: &str,
+) -> Result<Vec<HostPort>, TcpError> {
+    let (known, first) = (all.len() as u16, &mut all[0]);
+    let is_first = first.welcome.formed != Formation::Blank && first.welcome.node == 0;
+    let mut added = Vec::new();
+    for node in if is_first { known..first.welcome.nodes } else { 0..0 } {
+        let found = added_nodes::address_of(first, NodeId(node));
+        let Some(at) = found.map_err(|why| node_error(&address.nodes()[0], why))? else {
+            let (nodes, at) = (first.welcome.nodes, &address.nodes()[0]);
+            let why =
+                format!("{at} is node 0 of {nodes}, and no address of node {node} is known; {NAME_ALL}");
+            return Err(TcpError::NotThisPool { pool: format!("{scheme}://{address}"), why });
+        };
+        added.push(at);
+    }
+    Ok(added)
+}
+
+impl CandidateNodes {
     fn dial(
-        address: &'a PoolAddress,
+        address: &PoolAddress,
         credentials: &Credentials,
         scheme: &'static str,
     ) -> Result<Self, TcpError> {
         let connection_number = PRESENCE_CONNECTION;
         let hello = Hello { pool: 0, node: ANY_NODE, client: None, connection_number, nonce: None };
         let dialled = |at: &HostPort| dial(at, credentials, &hello).map_err(|why| node_error(at, why));
-        let all = address.nodes().iter().map(dialled).collect::<Result<_, _>>()?;
-        Ok(Self { address, scheme, all })
+        let mut all = address.nodes().iter().map(dialled).collect::<Result<Vec<_>, _>>()?;
+        let added = added_since(address, &mut all, scheme)?;
+        if added.is_empty() {
+            return Ok(Self { address: address.clone(), scheme, all });
+        }
+        for at in &added {
+            all.push(dialled(at)?);
+        }
+        let nodes = address.nodes().iter().cloned().chain(added).collect();
+        Ok(Self { address: PoolAddress::new(nodes, address.access().clone())?, scheme, all })
+    }
+
+    /// The addresses of all memory nodes, with those that were added to the pool.
+    pub(super) fn address(&self) -> &PoolAddress {
+        &self.address
     }
 
     /// Connects to the memory nodes, and returns them with their pool, which it forms if necessary. While another
     /// process forms the pool, its nodes can disagree for a short time, so this retries.
     pub(super) fn form_in_time(
-        address: &'a PoolAddress,
+        address: &PoolAddress,
         credentials: &Credentials,
         fresh: FreshNodePolicy,
         scheme: &'static str,
@@ -66,7 +107,7 @@ impl<'a> CandidateNodes<'a> {
 
     /// Connects to the memory nodes, and returns them with the pool that `join` finds, which it tries several times.
     fn in_time(
-        address: &'a PoolAddress,
+        address: &PoolAddress,
         credentials: &Credentials,
         scheme: &'static str,
         join: impl Fn(&mut Self) -> Result<Option<PoolShape>, TcpError>,
@@ -98,7 +139,7 @@ impl<'a> CandidateNodes<'a> {
     /// Connects to the memory nodes of an existing pool, and returns them with their pool, without changing anything.
     /// While another process forms the pool, this retries.
     pub(super) fn find_in_time(
-        address: &'a PoolAddress,
+        address: &PoolAddress,
         credentials: &Credentials,
         scheme: &'static str,
     ) -> Result<(Self, PoolShape), TcpError> {
@@ -115,12 +156,14 @@ impl<'a> CandidateNodes<'a> {
         for (node, address) in (0..nodes).zip(self.address.nodes()) {
             let found = self.welcome(usize::from(node));
             let expected = (first.pool, node, nodes, first.host_bytes, first.device_bytes);
-            if (found.pool, found.node, found.nodes, found.host_bytes, found.device_bytes) != expected {
+            // An interrupted growth may have given it more nodes.
+            let counted = found.nodes.min(first.nodes);
+            if (found.pool, found.node, counted, found.host_bytes, found.device_bytes) != expected {
                 let why = format!(
                     "{address} is not node {node} of {nodes} of the pool of {}",
                     self.address.nodes()[0]
                 );
-                return Err(self.refuse(format!("{why}; name all memory nodes of the pool, in order")));
+                return Err(self.refuse(format!("{why}; {NAME_ALL}")));
             }
             if is_returning(&self.all[usize::from(node)]) {
                 return Err(self.refuse(RETURNS.to_owned()));
@@ -175,12 +218,15 @@ impl<'a> CandidateNodes<'a> {
             }
             if other.formed == Formation::Blank && first.formed == Formation::Whole {
                 let why = format!("{address} has fresh memory: the pool's data there is lost");
-                return Err(self.refuse(format!("{why}; {RESTART_REMEDY}")));
+                return Err(self.refuse(format!(
+                    "{why}; {RESTART_REMEDY}; if it is a new memory node for the pool, add it with `farwood grow \
+                     --add-node`"
+                )));
             }
         }
         if first.formed != Formation::Blank && (first.node, first.nodes) != (0, nodes) {
             let why = format!("{} is node {} of {}", self.address.nodes()[0], first.node, first.nodes);
-            return Err(self.refuse(format!("{why}; name all memory nodes of the pool, in order")));
+            return Err(self.refuse(format!("{why}; {NAME_ALL}")));
         }
         if self.all.iter().any(is_returning) {
             if fresh == FreshNodePolicy::Refuse {

@@ -1,5 +1,6 @@
 //! Entering the client table, fencing, and detecting connected clients.
 
+use super::added_nodes;
 use super::dial::{AcceptedConnection, control};
 use super::endpoints::{Endpoints, PRESENCE_CONNECTION};
 use super::error::ConnectError;
@@ -80,13 +81,15 @@ fn words_of(client: ClientId) -> [u64; 4] {
     [client.slot.into(), client.epoch.into(), 0, 0]
 }
 
-/// Returns whether `client` has a connection to some memory node. Node 0 also counts a new claim of the slot.
+/// Returns whether `client` has a connection to some memory node, also one that was added to the pool. Node 0 also
+/// counts a new claim of the slot.
 pub(super) async fn is_connected<W: VerbTransport>(
     connections: &W,
-    shape: &PoolShape,
+    endpoints: &Endpoints,
     client: ClientId,
 ) -> Result<bool, FabricError> {
-    for node in (0..shape.nodes).map(NodeId) {
+    added_nodes::find(connections, endpoints).await?;
+    for node in (0..endpoints.shape().nodes).map(NodeId) {
         if connections.control(node, Control::CountConnections, words_of(client)).await?[0] > 0 {
             return Ok(true);
         }
@@ -97,28 +100,32 @@ pub(super) async fn is_connected<W: VerbTransport>(
 /// Ensures that no memory node executes another verb of `client`.
 pub(super) async fn fence<W: VerbTransport>(
     connections: &W,
-    shape: &PoolShape,
+    endpoints: &Endpoints,
     client: ClientId,
 ) -> Result<(), FabricError> {
-    fence_with(connections, shape, words_of(client)).await
+    fence_with(connections, endpoints, words_of(client)).await
 }
 
 /// Ensures that no verb of `client`, the caller's own identity, lands at any memory node any more.
 pub(super) async fn fence_own<W: VerbTransport>(
     connections: &W,
-    shape: &PoolShape,
+    endpoints: &Endpoints,
     client: ClientId,
 ) -> Result<(), FabricError> {
     let [slot, epoch, ..] = words_of(client);
-    fence_with(connections, shape, [slot, epoch, FENCED_BY_ITSELF, 0]).await
+    fence_with(connections, endpoints, [slot, epoch, FENCED_BY_ITSELF, 0]).await
 }
 
+/// Fences a client at memory node 0, and then at the others. The client knows the memory nodes that node 0 named before
+/// its fence there, so those that were added until then are all that it can reach.
 async fn fence_with<W: VerbTransport>(
     connections: &W,
-    shape: &PoolShape,
+    endpoints: &Endpoints,
     words: [u64; 4],
 ) -> Result<(), FabricError> {
-    for node in (0..shape.nodes).map(NodeId) {
+    connections.control(NodeId(0), Control::Fence, words).await?;
+    added_nodes::find(connections, endpoints).await?;
+    for node in (1..endpoints.shape().nodes).map(NodeId) {
         connections.control(node, Control::Fence, words).await?;
     }
     Ok(())
@@ -137,7 +144,13 @@ fn fence_if_gone(nodes: &mut [AcceptedConnection], client: ClientId) -> Result<b
         let fenced = control(&mut node.stream, Control::Fence, words_of(client));
         fenced.map_err(|why| (NodeId(number as u16), why))?;
     }
-    Ok(true)
+    // As in `fence_with`, but this process has a connection to each memory node that it fences.
+    let counted = control(&mut nodes[0].stream, Control::CountNodes, [0; 4]);
+    if counted.map_err(|why| (NodeId(0), why))?[0] == nodes.len() as u64 {
+        return Ok(true);
+    }
+    let why = "a memory node was added to its pool at this moment; open the pool again".to_owned();
+    Err((NodeId(0), ConnectError::Lost(why)))
 }
 
 /// The connections of a compute node without an entry in the client table: while it enters, and while it
@@ -149,8 +162,12 @@ impl<W: VerbTransport> Fabric for Unregistered<W> {
         unreachable!("entering and leaving the client table needs no capabilities")
     }
 
-    fn shape(&self) -> &PoolShape {
+    fn shape(&self) -> PoolShape {
         unreachable!("entering and leaving the client table needs no shape")
+    }
+
+    fn find_added_nodes(&self) -> impl Future<Output = Result<(), FabricError>> {
+        std::future::ready(Ok(()))
     }
 
     fn identity(&self) -> ClientId {

@@ -8,6 +8,7 @@
 //! | `credentials.rs` | [`Credentials`]: the token and the certificates of a compute node |
 //! | `dial.rs`, `endpoints.rs` | connecting to memory nodes, and the presence connection to node 0 |
 //! | `formation.rs` | forming a pool of fresh memory nodes |
+//! | `added_nodes.rs`, `growth.rs` | memory nodes that were added to a pool, and their addition |
 //! | `known_cut.rs` | the highest cut that the compute node has seen |
 //! | `returning.rs` | returning the memory nodes of a pool to a cut |
 //! | `membership.rs` | entering the client table, fencing |
@@ -17,6 +18,7 @@
 //! | `framed/` | connections that carry frames |
 //! | `error.rs`, `timeouts.rs`, `reply_clock.rs` | errors and time limits of connections |
 
+pub(crate) mod added_nodes;
 mod address;
 mod attachment;
 mod credentials;
@@ -26,6 +28,7 @@ pub(crate) mod error;
 mod fabric;
 mod formation;
 pub(crate) mod framed;
+mod growth;
 pub(crate) mod host_port;
 pub(crate) mod in_flight;
 pub(crate) mod known_cut;

@@ -7,6 +7,7 @@ use super::dial::AcceptedConnection;
 use super::endpoints::{Endpoints, PRESENCE_CONNECTION, keep_presence};
 use super::fabric::ServedFabric;
 use super::formation::{CandidateNodes, FreshNodePolicy};
+use super::host_port::HostPort;
 use super::membership::{enter, is_connected};
 use super::post::DetachedError;
 use super::transport::VerbTransport;
@@ -16,6 +17,7 @@ use crate::runtime::block_on;
 use crate::wire::Control;
 use farwood_fabric::{Client, ClientId, FabricError, NodeId, PoolShape};
 use std::num::NonZeroU16;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64};
 
@@ -42,7 +44,7 @@ impl<W: VerbTransport> ServedPool<W> {
         let (mut nodes, shape) = CandidateNodes::form_in_time(address, &credentials, fresh, W::SCHEME)?;
         let shared = Arc::new(shared(&mut nodes.all)?);
         let incarnations = nodes.all.iter().map(|node| node.welcome.incarnation).collect();
-        let endpoints = Arc::new(Endpoints::new(address.clone(), credentials, shape, incarnations));
+        let endpoints = Arc::new(Endpoints::new(nodes.address().clone(), credentials, shape, incarnations));
         let pool = |error| TcpError::Pool { pool: format!("{}://{address}", W::SCHEME), error };
         let identity = enter::<W>(&shared, &endpoints, &mut nodes.all).map_err(pool)?;
         let presence = nodes.all.swap_remove(0).stream;
@@ -62,7 +64,7 @@ impl<W: VerbTransport> ServedPool<W> {
         let forks = ForkCount::now();
         let (nodes, shape) = CandidateNodes::find_in_time(address, &credentials, W::SCHEME)?;
         let incarnations = nodes.all.iter().map(|node| node.welcome.incarnation).collect();
-        let endpoints = Arc::new(Endpoints::new(address.clone(), credentials, shape, incarnations));
+        let endpoints = Arc::new(Endpoints::new(nodes.address().clone(), credentials, shape, incarnations));
         Ok(Self::of(endpoints, Arc::new(shared), None, NonZeroU16::MIN, forks))
     }
 
@@ -113,8 +115,8 @@ impl<W: VerbTransport> ServedPool<W> {
     }
 
     /// Returns the memory nodes and their sizes.
-    pub fn shape(&self) -> &PoolShape {
-        &self.0.endpoints.shape
+    pub fn shape(&self) -> PoolShape {
+        self.0.endpoints.shape()
     }
 
     /// Returns the identity of this compute node; [`ClientId::NONE`] if it only reads.
@@ -125,6 +127,19 @@ impl<W: VerbTransport> ServedPool<W> {
     /// Returns the addresses of the memory nodes.
     pub fn address(&self) -> &PoolAddress {
         &self.0.endpoints.address
+    }
+
+    pub(super) fn connections(&self) -> Rc<W> {
+        self.0.connections()
+    }
+
+    pub(super) fn credentials(&self) -> &Credentials {
+        &self.0.endpoints.credentials
+    }
+
+    /// The number of the memory node at `address`, if this process knows it.
+    pub(super) fn known_address(&self, address: &HostPort) -> Option<NodeId> {
+        self.0.endpoints.known_address(address)
     }
 
     /// Asks each memory node for its report. [3 RT for each]
@@ -159,7 +174,7 @@ impl<W: VerbTransport> ServedPool<W> {
     /// [`FabricError::NodeLost`] and the other errors of lost memory nodes.
     pub fn is_alive(&self, client: ClientId) -> Result<bool, FabricError> {
         self.0.forks.check()?;
-        block_on(is_connected(&*self.0.connections(), self.shape(), client))
+        block_on(is_connected(&*self.0.connections(), &self.0.endpoints, client))
     }
 }
 
@@ -188,7 +203,7 @@ pub struct NodeReport {
 
 impl<W: VerbTransport> std::fmt::Debug for ServedPool<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct(W::SCHEME).field("shape", self.shape()).field("identity", &self.identity()).finish()
+        f.debug_struct(W::SCHEME).field("shape", &self.shape()).field("identity", &self.identity()).finish()
     }
 }
 

@@ -12,6 +12,7 @@ use super::registry::{Admission, Peer, Refusal, read_only};
 use super::shared::{DRAIN_MAX, Shared};
 use super::store::{FrameRecord, WriteFence};
 use super::verb_executor::VerbExecutor;
+use crate::client::added_nodes;
 use crate::stream::{Cipher, Nonces};
 use crate::wire::{
     CUT_WORD, Code, Control, FENCED_BY_ITSELF, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError,
@@ -578,6 +579,12 @@ impl Connection {
                 store.cut_span().map(words).map_err(in_words)
             }
             Control::ReturnToCut => self.return_to_cut(shared, words).map(|()| [0; 4]),
+            Control::Grow => grow(shared, a),
+            Control::Extend => number_of(a).and_then(|nodes| extend(shared, nodes)),
+            Control::CountNodes => Ok([store.membership().nodes.into(), 0, 0, 0]),
+            Control::NodeAddress => added_nodes::page(a, b)
+                .map(|at| [0, 8, 16, 24].map(|word| store.load(at + word)))
+                .ok_or_else(|| (Code::OutOfRange, "there is no such memory node or page".to_owned())),
             Control::Provision => store.provision(a, b).map(|()| [0; 4]),
             Control::Region => executor(shared).map(VerbExecutor::region),
             Control::ConnectQueuePair => executor(shared).and_then(|executor| self.connect(executor, words)),
@@ -675,6 +682,31 @@ impl Connection {
 }
 
 /// Returns the device that executes the memory node's verbs.
+/// Gives the memory node more memory.
+fn grow(shared: &Shared, bytes: u64) -> Result<[u64; 4], Refusal> {
+    let before = shared.store.memory_bytes();
+    let memory_bytes = shared.store.grow(bytes)?;
+    if memory_bytes > before {
+        shared.log(|| NodeEvent::Grown { memory_bytes });
+    }
+    Ok([memory_bytes, 0, 0, 0])
+}
+
+/// Adds memory nodes to the pool.
+fn extend(shared: &Shared, nodes: u16) -> Result<[u64; 4], Refusal> {
+    if shared.executor.is_some() {
+        let why = "no memory node can be added to a pool with RDMA devices, because clients connect their queue pairs \
+                   when they open it";
+        return Err((Code::WrongTransport, why.to_owned()));
+    }
+    let before = shared.store.membership().nodes;
+    let nodes = shared.store.extend(nodes).map_err(|why| (Code::WrongPool, why))?;
+    if nodes > before {
+        shared.log(|| NodeEvent::Extended { nodes });
+    }
+    Ok([nodes.into(), 0, 0, 0])
+}
+
 fn executor(shared: &Shared) -> Result<&dyn VerbExecutor, Refusal> {
     let why = || (Code::WrongTransport, "it has no RDMA device: open the pool as tcp://".to_owned());
     shared.executor.as_deref().ok_or_else(why)

@@ -2,7 +2,7 @@
 
 use super::event_sums::SummedEvent;
 use crate::wire::Code;
-use farwood_fabric::ClientId;
+use farwood_fabric::{ByteCount, ClientId};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::SyncSender;
@@ -55,6 +55,16 @@ pub enum NodeEvent {
         /// The cut: milliseconds since 1970, by the clocks of the memory nodes.
         cut: u64,
     },
+    /// Its memory has grown.
+    Grown {
+        /// Host memory that clients use now, bytes.
+        memory_bytes: u64,
+    },
+    /// Its pool has more memory nodes.
+    Extended {
+        /// Their number.
+        nodes: u16,
+    },
     /// The RDMA device failed.
     Card(String),
     /// The registration in etcd failed, or works again.
@@ -70,6 +80,8 @@ impl NodeEvent {
             Self::Revoked(_) => "revoked",
             Self::Lost(_) => "lost",
             Self::Returned { .. } => "returned",
+            Self::Grown { .. } => "grown",
+            Self::Extended { .. } => "extended",
             Self::Card(_) => "card",
             Self::Discovery(_) => "discovery",
         }
@@ -82,7 +94,11 @@ impl NodeEvent {
             Self::Refused { from, .. } | Self::BadFrame { from, .. } => from.map(|from| from.to_string()),
             Self::Repeated { from, .. } => Some(from.to_string()),
             Self::Revoked(gone) | Self::Lost(gone) => gone.from.map(|from| from.to_string()),
-            Self::Card(_) | Self::Discovery(_) | Self::Returned { .. } => None,
+            Self::Card(_)
+            | Self::Discovery(_)
+            | Self::Returned { .. }
+            | Self::Grown { .. }
+            | Self::Extended { .. } => None,
         }
     }
 }
@@ -108,6 +124,8 @@ impl fmt::Display for NodeEvent {
             }
             Self::Card(why) => write!(f, "the RDMA device failed: {why}"),
             Self::Discovery(what) => f.write_str(what),
+            Self::Grown { memory_bytes } => write!(f, "the memory has grown to {}", ByteCount(*memory_bytes)),
+            Self::Extended { nodes } => write!(f, "the pool has {nodes} memory nodes now"),
             Self::Returned { cut } => write!(
                 f,
                 "a memory node of the pool had lost its last changes, so the memory returned to cut {cut}, and all \

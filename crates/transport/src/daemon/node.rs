@@ -10,10 +10,7 @@ use super::verb_executor::Attach;
 use super::worker::{Worker, WorkerHandle};
 use crate::error::TcpError;
 use crate::runtime::{poll_until, sleep};
-use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
-use farwood_fabric::{
-    Address, FabricError, LINE_BYTES, LINE_WORDS, Memory, NodeId, PoolShape, Server, ServerMemory,
-};
+use farwood_fabric::{Address, FabricError, LINE_BYTES, LINE_WORDS, Memory, NodeId, Server, ServerMemory};
 use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -45,11 +42,15 @@ impl MemoryNode {
 
     /// Starts a memory node, with a device that executes the verbs.
     pub(crate) fn start_with(spec: &NodeSpec, attach: Option<Attach<'_>>) -> Result<Self, TcpError> {
-        let &NodeSpec { listen, host_bytes, .. } = spec;
-        let device_bytes = spec.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT);
-        let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes };
-        if let Some(why) = alone.refuse().or_else(|| spec.refuse()) {
+        let listen = spec.listen;
+        let sizes = spec.sizes().map_err(TcpError::BadShape)?;
+        if let Some(why) = spec.refuse() {
             return Err(TcpError::BadShape(why));
+        }
+        if attach.is_some() && sizes.memory_max != sizes.memory {
+            let why = "an RDMA device registers all memory when the memory node starts, so it cannot grow: omit \
+                       --memory-max, or --rdma";
+            return Err(TcpError::BadShape(why.to_owned()));
         }
         if attach.is_some() && spec.read_token.is_some() {
             return Err(TcpError::BadShape(
@@ -61,16 +62,16 @@ impl MemoryNode {
         let refuse = |error| TcpError::Listen { address: listen.to_string(), error };
         let listener = TcpListener::bind(listen).map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
-        let memory = |error| TcpError::Memory { bytes: host_bytes + device_bytes, error };
+        let memory = |error| TcpError::Memory { bytes: sizes.memory_max + sizes.device, error };
         let store = match &spec.file {
-            None if attach.is_some() => Store::in_huge_pages(host_bytes, device_bytes).map_err(memory)?,
-            None => Store::anonymous(host_bytes, device_bytes).map_err(memory)?,
+            None if attach.is_some() => Store::in_huge_pages(sizes).map_err(memory)?,
+            None => Store::anonymous(sizes).map_err(memory)?,
             Some(file) => {
                 if attach.is_some() {
                     file.check_durability_for_executor()?;
                     file.check_for_executor()?;
                 }
-                Store::in_file(file, host_bytes, device_bytes)?
+                Store::in_file(file, sizes)?
             }
         };
         let executor = attach.map(|attach| attach(store.memory())).transpose()?;
@@ -114,6 +115,16 @@ impl MemoryNode {
     /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns the host memory that clients use, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.shared.store.memory_bytes()
+    }
+
+    /// Returns the host memory to which it can grow, bytes.
+    pub fn memory_max_bytes(&self) -> u64 {
+        self.shared.store.host_bytes()
     }
 
     /// Returns the size of device memory, bytes.

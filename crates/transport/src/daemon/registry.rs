@@ -402,6 +402,7 @@ fn not_ended(why: &str) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use super::super::store::MemorySizes;
     use super::*;
     use std::net::TcpListener;
     use std::thread;
@@ -411,7 +412,8 @@ mod tests {
 
     /// A registry with a connection of [`CLIENT`].
     fn with_a_peer() -> (Store, Registry, Arc<Peer>) {
-        let store = Store::anonymous(16 << 20, 64).unwrap();
+        let sizes = MemorySizes { memory: 16 << 20, memory_max: 16 << 20, device: 64 };
+        let store = Store::anonymous(sizes).unwrap();
         let registry = Registry::new(RightTokens::default(), 8);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -67,7 +67,7 @@ impl Shared {
         NodeCounts {
             connections: registry.connections() as u64,
             resident_bytes: store.resident_bytes(),
-            memory_bytes: store.host_bytes() + store.device_bytes(),
+            memory_bytes: store.memory_bytes() + store.device_bytes(),
             ..NodeCounts::sum(&self.counters)
         }
     }

@@ -1,8 +1,10 @@
 //! The configuration of a memory node.
 
 use super::event::NodeEvents;
-use super::store::NodeFile;
+use super::store::{MemorySizes, NodeFile};
 use crate::stream::{AcceptedTokens, ServerTls};
+use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
+use farwood_fabric::{ByteCount, PoolShape};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -24,8 +26,11 @@ pub(super) const THREADS_DEFAULT_MAX: usize = 4;
 pub struct NodeSpec {
     /// The address to listen on.
     pub listen: SocketAddr,
-    /// Host memory, bytes.
+    /// Host memory, bytes. If its file has more, it keeps that.
     pub host_bytes: u64,
+    /// Host memory to which it can grow, bytes; `None`: it cannot grow. The operating system allocates only what
+    /// clients use. Memory that a device accesses does not grow, and a file keeps the number that it was created with.
+    pub host_bytes_max: Option<u64>,
     /// Device memory, bytes; `None`: 256 KiB, or the memory of the device that executes the verbs, if that is
     /// less.
     pub device_bytes: Option<u64>,
@@ -58,6 +63,28 @@ const CONNECTIONS_MAX: usize = 1 << 20;
 const SPIN_MAX: Duration = Duration::from_secs(1);
 
 impl NodeSpec {
+    /// The sizes of its memory.
+    ///
+    /// # Errors
+    /// The reason, if no memory node can have them.
+    pub(super) fn sizes(&self) -> Result<MemorySizes, String> {
+        let sizes = MemorySizes {
+            memory: self.host_bytes,
+            memory_max: self.host_bytes_max.unwrap_or(self.host_bytes),
+            device: self.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT),
+        };
+        for host_bytes in [sizes.memory, sizes.memory_max] {
+            let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes: sizes.device };
+            if let Some(why) = alone.refuse() {
+                return Err(why);
+            }
+        }
+        if sizes.memory <= sizes.memory_max {
+            return Ok(sizes);
+        }
+        Err(format!("its memory is {}, more than it can grow to", ByteCount(sizes.memory)))
+    }
+
     /// Describes why a memory node cannot have these numbers; returns `None` if it can.
     pub(super) fn refuse(&self) -> Option<String> {
         if self.threads > THREADS_MAX {
@@ -94,6 +121,7 @@ impl NodeSpec {
         Self {
             listen,
             host_bytes,
+            host_bytes_max: None,
             device_bytes: None,
             file: None,
             token: None,

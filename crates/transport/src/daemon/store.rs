@@ -12,7 +12,7 @@
 //! header                                       fences
 //! +  0   8   magic "FARNODE\0"                 +  8 i   8   slot i of the client table: 0, or
 //! +  8   8   version, 1                                     1 << 32 | the newest fenced epoch
-//! + 16   8   host memory, bytes
+//! + 16   8   host memory, bytes: all that clients can address
 //! + 24   8   device memory, bytes
 //! + 32   8   identity of the pool, or 0
 //! + 40   8   number of the node | number of nodes in the pool << 16
@@ -27,8 +27,10 @@
 //! The memory is anonymous and ends with its memory node, or it is a file, mapped shared, that a later memory node
 //! opens. An unlocked file that says "in use" is the result of a crash: it may hold an incomplete WRITE.
 
+mod growth;
 mod membership;
 
+pub(super) use growth::MemorySizes;
 pub(super) use membership::Membership;
 
 use super::log::{self, Durability, Log, LogSettings, LogTuning, Origin, Recorder};
@@ -41,7 +43,7 @@ use crate::shm::{
 use crate::wire::{Code, WireOp, WireVerb};
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::client_table::{self, CLIENTS_MAX, SlotState};
-use farwood_fabric::{ClientId, LINE_BYTES, LINE_WORDS, Memory, Remote};
+use farwood_fabric::{ByteCount, ClientId, LINE_BYTES, LINE_WORDS, Memory, Remote};
 use membership::NO_MEMBERSHIP;
 use rustix::fs::MemfdFlags;
 use std::fs::{self, File, Metadata, TryLockError};
@@ -67,8 +69,8 @@ const FENCED: u64 = 1 << 32;
 /// Immediates that wait for the server; a sender beyond this limit must retry.
 pub(crate) const IMMEDIATES_MAX: usize = 4096;
 /// The reason for refusing a file whose length or header does not match the requested sizes.
-const OTHER_SIZE: &str = "it is not a memory node's file, or of another size: give the --memory and --device-memory \
-                          that it was created with, or another file";
+const OTHER_SIZE: &str = "it is not a memory node's file, or of another size: give the --device-memory that it was \
+                          created with, or another file";
 /// Maximum distance of a fence's epoch from the last fence of the slot, if there is one and the client table is on
 /// another node.
 const EPOCHS_AHEAD_MAX: u32 = 1 << 20;
@@ -144,10 +146,35 @@ impl NodeFile {
     fn refused(&self, fault: FileFault) -> TcpError {
         TcpError::File { path: self.path.clone(), fault }
     }
+
+    /// The sizes of the memory in an existing file of `bytes` bytes, which stays as large as it was created.
+    fn sizes_of(&self, bytes: u64, asked: MemorySizes) -> Result<MemorySizes, TcpError> {
+        let host_bytes = bytes.checked_sub(bytes_of(0, asked.device));
+        let Some(host_bytes) = host_bytes.filter(|bytes| bytes.is_multiple_of(CHUNK_BYTES)) else {
+            return Err(self.refused(FileFault::Unfit(OTHER_SIZE.to_owned())));
+        };
+        if asked.memory > host_bytes {
+            let why = format!(
+                "its memory can grow to {}, which it was created with; give less --memory, or restore a dump into \
+                 another file",
+                ByteCount(host_bytes)
+            );
+            return Err(self.refused(FileFault::Unfit(why)));
+        }
+        Ok(MemorySizes { memory_max: host_bytes, ..asked })
+    }
 }
 
 fn bytes_of(host_bytes: u64, device_bytes: u64) -> u64 {
     host_bytes + device_bytes + HEADER_PAGE_BYTES + FENCES_BYTES
+}
+
+/// Gives a new file its length, and space for the memory that clients use.
+fn allocate(file: &File, sizes: MemorySizes) -> io::Result<()> {
+    let bytes = bytes_of(sizes.memory_max, sizes.device);
+    file.set_len(bytes)?;
+    provision(file, 0, sizes.memory)?;
+    provision(file, sizes.memory_max, bytes - sizes.memory_max)
 }
 
 /// A memory node's memory. Any number of threads execute verbs in it concurrently.
@@ -157,6 +184,8 @@ pub(super) struct Store {
     file: File,
     /// The path of the file; `None` for anonymous memory.
     path: Option<PathBuf>,
+    /// The size of the memory when it was created, or the size that was asked for at this start.
+    first_memory_bytes: u64,
     host_bytes: u64,
     device_bytes: u64,
     /// [`Membership::node`], for verbs, which take no lock.
@@ -173,24 +202,25 @@ pub(super) struct Store {
 
 impl Store {
     /// Creates fresh anonymous memory.
-    pub(super) fn anonymous(host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
-        Self::in_memfd(host_bytes, device_bytes, MemfdFlags::empty(), 1)
+    pub(super) fn anonymous(sizes: MemorySizes) -> io::Result<Self> {
+        Self::in_memfd(sizes, MemfdFlags::empty(), 1)
     }
 
     /// Creates fresh anonymous memory in pages of 2 MiB, if enough are free; a device translates addresses by
     /// the page.
-    pub(super) fn in_huge_pages(host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
-        let bytes = bytes_of(host_bytes, device_bytes).next_multiple_of(HUGE_PAGE_BYTES);
+    pub(super) fn in_huge_pages(sizes: MemorySizes) -> io::Result<Self> {
+        let bytes = bytes_of(sizes.memory_max, sizes.device).next_multiple_of(HUGE_PAGE_BYTES);
         let huge = MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
         if huge_bytes_free() >= bytes
-            && let Ok(store) = Self::in_memfd(host_bytes, device_bytes, huge, HUGE_PAGE_BYTES)
+            && let Ok(store) = Self::in_memfd(sizes, huge, HUGE_PAGE_BYTES)
         {
             return Ok(store);
         }
-        Self::anonymous(host_bytes, device_bytes)
+        Self::anonymous(sizes)
     }
 
-    fn in_memfd(host_bytes: u64, device_bytes: u64, pages: MemfdFlags, page_bytes: u64) -> io::Result<Self> {
+    fn in_memfd(sizes: MemorySizes, pages: MemfdFlags, page_bytes: u64) -> io::Result<Self> {
+        let MemorySizes { memory_max: host_bytes, device: device_bytes, .. } = sizes;
         let file: File = rustix::fs::memfd_create("farwood", MemfdFlags::CLOEXEC | pages)?.into();
         let bytes = bytes_of(host_bytes, device_bytes).next_multiple_of(page_bytes);
         file.set_len(bytes)?;
@@ -198,7 +228,7 @@ impl Store {
         // reported here.
         provision(&file, 0, CHUNK_BYTES)?;
         provision(&file, host_bytes, bytes - host_bytes)?;
-        let store = Self::map(file, None, host_bytes, device_bytes)?;
+        let store = Self::map(file, None, sizes)?;
         store.write_header();
         Ok(store)
     }
@@ -207,9 +237,9 @@ impl Store {
     ///
     /// # Errors
     /// [`TcpError::File`]; [`TcpError::Unclean`] unless that is accepted.
-    pub(super) fn in_file(file: &NodeFile, host_bytes: u64, device_bytes: u64) -> Result<Self, TcpError> {
+    pub(super) fn in_file(file: &NodeFile, sizes: MemorySizes) -> Result<Self, TcpError> {
         if file.durability != Durability::Orderly {
-            return Self::with_log(file, host_bytes, device_bytes);
+            return Self::with_log(file, sizes);
         }
         if log::is_checkpoint(&file.path) {
             let why = "it is the checkpoint of a memory node with --durability interval or always; give that level, or \
@@ -230,23 +260,20 @@ impl Store {
             return Err(file.refused(FileFault::Unfit("it is not a regular file; name another".to_owned())));
         }
         file.check_owner(&metadata)?;
-        let (bytes, found, path) =
-            (bytes_of(host_bytes, device_bytes), metadata.len(), Some(file.path.clone()));
+        let (found, path) = (metadata.len(), Some(file.path.clone()));
         if found == 0 {
-            if let Err(error) = opened.set_len(bytes).and_then(|()| provision(&opened, 0, bytes)) {
+            if let Err(error) = allocate(&opened, sizes) {
                 // A partly initialised file would be refused as a foreign file, so it is emptied. If that fails as
                 // well, the first error is reported.
                 let _ = opened.set_len(0);
                 return Err(system(error));
             }
-            let store = Self::map(opened, path, host_bytes, device_bytes).map_err(system)?;
+            let store = Self::map(opened, path, sizes).map_err(system)?;
             store.write_header();
             return Ok(store);
         }
-        if found != bytes {
-            return Err(file.refused(FileFault::Unfit(OTHER_SIZE.to_owned())));
-        }
-        let mut store = Self::map(opened, path, host_bytes, device_bytes).map_err(system)?;
+        let sizes = file.sizes_of(found, sizes)?;
+        let mut store = Self::map(opened, path, sizes).map_err(system)?;
         store.check_header().map_err(|why| file.refused(FileFault::Unfit(why)))?;
         let was_stopped = store.header_word(STATE) == STOPPED;
         if !was_stopped && !file.accept_unclean {
@@ -262,18 +289,21 @@ impl Store {
         }
         store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
         store.set_header_word(STATE, IN_USE);
+        store.grow_at_start().map_err(|why| file.refused(FileFault::Unfit(why)))?;
         // The word must reach the disk before any other change, so that after a machine failure the file says "in use".
         store.file.sync_all().map_err(system)?;
         Ok(store)
     }
 
-    fn map(file: File, path: Option<PathBuf>, host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
+    fn map(file: File, path: Option<PathBuf>, sizes: MemorySizes) -> io::Result<Self> {
+        let MemorySizes { memory: first_memory_bytes, memory_max: host_bytes, device: device_bytes } = sizes;
         // The length of the file, which may end with a partial page.
         let bytes = file.metadata()?.len();
         Ok(Self {
             mapping: Arc::new(Mapping::new(&file, bytes)?),
             file,
             path,
+            first_memory_bytes,
             host_bytes,
             device_bytes,
             number: AtomicU32::new(NO_NODE),
@@ -286,12 +316,17 @@ impl Store {
     }
 
     /// Restores the memory from a checkpoint and its log; creates them if they are missing.
-    fn with_log(file: &NodeFile, host_bytes: u64, device_bytes: u64) -> Result<Self, TcpError> {
-        let mut store = Self::anonymous(host_bytes, device_bytes)
-            .map_err(|error| TcpError::Memory { bytes: host_bytes + device_bytes, error })?;
+    fn with_log(file: &NodeFile, sizes: MemorySizes) -> Result<Self, TcpError> {
         if let Ok(metadata) = fs::metadata(&file.path) {
             file.check_owner(&metadata)?;
         }
+        let sizes = match log::memory_bytes(&file.path) {
+            Some(bytes) => file.sizes_of(bytes, sizes)?,
+            // Its absence, or its damage, is found below.
+            None => sizes,
+        };
+        let mut store = Self::anonymous(sizes)
+            .map_err(|error| TcpError::Memory { bytes: sizes.memory_max + sizes.device, error })?;
         let settings = LogSettings { level: file.durability, tuning: file.log_tuning };
         let opened = log::open(&file.path, settings, &store.mapping, &store.file);
         let recovered = opened.map_err(|fault| file.refused(fault))?;
@@ -317,6 +352,7 @@ impl Store {
         }
         store.resume_cuts();
         store.set_header_word(STATE, IN_USE);
+        store.grow_at_start().map_err(|why| file.refused(FileFault::Unfit(why)))?;
         // The word must be durable before any answer, so that a restart after a machine failure sees "in use".
         store.log().map_or(Ok(()), Log::sync).map_err(|error| file.refused(FileFault::System(error)))?;
         Ok(store)

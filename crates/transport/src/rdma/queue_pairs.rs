@@ -132,7 +132,7 @@ impl ThreadConnections for QueuePairs {
         number: u64,
     ) -> Rc<Self> {
         let state = State {
-            pairs: (0..endpoints.shape.nodes).map(|node| NodeQueuePair::new(NodeId(node))).collect(),
+            pairs: (0..endpoints.shape().nodes).map(|node| NodeQueuePair::new(NodeId(node))).collect(),
             arena: Arena::new(Arc::clone(&shared.device.domain)),
             parts: Parts { posts: InFlight::new(client), all: Slab::new() },
         };

@@ -34,7 +34,7 @@ pub(super) fn create_anonymous(spec: &PoolSpec) -> Result<MappedNodes, ShmError>
         let segment =
             SegmentSpec { backing: spec.backing, ..SegmentSpec::new(spec.name.clone(), node, bytes) };
         let segment = Segment::anonymous(&segment)?;
-        initialise(&segment, &shape, node)?;
+        initialise(&segment, &shape, node, spec.host_bytes)?;
         Ok(Arc::new(segment))
     };
     let segments = (0..shape.nodes).map(node).collect::<Result<_, ShmError>>()?;
@@ -56,6 +56,7 @@ mod tests {
             name: PoolName::anonymous(1),
             nodes: 2,
             host_bytes: 16 << 20,
+            host_bytes_max: None,
             device_bytes: 64 << 10,
             backing: Backing::Growable,
             group: None,

@@ -164,8 +164,12 @@ impl Fabric for Unregistered<'_> {
         &self.0.capabilities
     }
 
-    fn shape(&self) -> &PoolShape {
-        &self.0.shape
+    fn shape(&self) -> PoolShape {
+        self.0.shape
+    }
+
+    fn find_added_nodes(&self) -> impl Future<Output = Result<(), FabricError>> {
+        std::future::ready(Ok(()))
     }
 
     fn identity(&self) -> ClientId {

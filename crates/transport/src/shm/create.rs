@@ -6,7 +6,7 @@ use super::name::PoolName;
 use super::ownership::FileRights;
 use super::segment::{Backing, Segment, SegmentDir, SegmentSpec};
 use farwood_fabric::superblock::HEADER_OFFSET;
-use farwood_fabric::{NodeId, PoolShape};
+use farwood_fabric::{ByteCount, NodeId, PoolShape, chunk_limit};
 
 /// The configuration of a pool to create.
 #[derive(Clone, Debug)]
@@ -17,6 +17,9 @@ pub struct PoolSpec {
     pub nodes: u16,
     /// Host memory of each, bytes.
     pub host_bytes: u64,
+    /// Host memory to which each can grow, bytes; `None`: `host_bytes`. Memory in huge pages, or that is allocated at
+    /// once, does not grow.
+    pub host_bytes_max: Option<u64>,
     /// Device memory of each, bytes.
     pub device_bytes: u64,
     /// Whether all memory is allocated at once.
@@ -42,10 +45,25 @@ impl PoolSpec {
             host_bytes: self.host_bytes,
             device_bytes: self.device_bytes,
         };
-        match shape.refuse() {
+        let host_bytes = match self.backing {
+            Backing::Growable => self.host_bytes_max.unwrap_or(self.host_bytes),
+            Backing::Reserved => self.host_bytes,
+        };
+        let grown = PoolShape { host_bytes, ..shape };
+        let too_little = || {
+            let less = host_bytes < self.host_bytes;
+            less.then(|| format!("its memory is {}, more than it can grow to", ByteCount(self.host_bytes)))
+        };
+        match shape.refuse().or_else(|| grown.refuse()).or_else(too_little) {
             Some(why) => Err(ShmError::BadShape { pool: self.name.to_string(), why }),
-            None => Ok(shape),
+            None => Ok(grown),
         }
+    }
+
+    /// The same pool in `dir`, where huge pages are reserved for a whole file.
+    fn fitted_to(&self, dir: &SegmentDir) -> Self {
+        let is_huge = dir.huge_for(self.host_bytes.saturating_add(self.device_bytes)).is_some();
+        Self { host_bytes_max: self.host_bytes_max.filter(|_| !is_huge), ..self.clone() }
     }
 }
 
@@ -54,7 +72,7 @@ impl PoolSpec {
 /// # Errors
 /// [`ShmError::Exists`], [`ShmError::NoSpace`], [`ShmError::BadShape`] and the errors of the operating system.
 pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
-    create_by(dir, spec, initialise)
+    create_by(dir, spec, |segment, shape, node| initialise(segment, shape, node, spec.host_bytes))
 }
 
 /// As [`create`], with contents of the caller: `initialise` writes those of each memory node, from the last to node 0,
@@ -67,6 +85,7 @@ pub fn create_by<E: From<ShmError>>(
     spec: &PoolSpec,
     mut initialise: impl FnMut(&Segment, &PoolShape, u16) -> Result<(), E>,
 ) -> Result<(), E> {
+    let spec = &spec.fitted_to(dir);
     let (shape, rights) = (spec.shape()?, spec.rights()?);
     // The creation of node 0, the last, checks this reliably; the early check saves the other nodes.
     dir.refuse_existing(&spec.name, 0)?;
@@ -75,7 +94,7 @@ pub fn create_by<E: From<ShmError>>(
         let segment = SegmentSpec {
             backing: spec.backing,
             rights,
-            ..SegmentSpec::new(spec.name.clone(), node, spec.host_bytes + spec.device_bytes)
+            ..SegmentSpec::new(spec.name.clone(), node, shape.host_bytes + shape.device_bytes)
         };
         let created = dir.create(&segment, |segment| {
             if node == 0 {
@@ -102,11 +121,18 @@ pub fn create_by<E: From<ShmError>>(
     Ok(())
 }
 
-/// Writes the superblock of a new memory node. Its chunk and the device memory get their pages.
-pub(super) fn initialise(segment: &Segment, shape: &PoolShape, node: u16) -> Result<(), ShmError> {
+/// Writes the superblock of a new memory node with `host_bytes` of memory. Its chunk and the device memory get their
+/// pages.
+pub(super) fn initialise(
+    segment: &Segment,
+    shape: &PoolShape,
+    node: u16,
+    host_bytes: u64,
+) -> Result<(), ShmError> {
     segment.provision(0, farwood_fabric::chunks::CHUNK_BYTES)?;
     segment.provision(shape.host_bytes, shape.device_bytes)?;
-    for (offset, word) in PoolShape::first_words() {
+    let limit = (host_bytes < shape.host_bytes).then(|| chunk_limit::word_of(host_bytes));
+    for (offset, word) in PoolShape::first_words().chain(limit) {
         let written = segment.mapping().write_up(offset, &word.to_le_bytes());
         written.expect("the superblock lies within its segment");
     }

@@ -113,8 +113,8 @@ impl ShmPool {
     }
 
     /// Returns the memory nodes and their sizes.
-    pub fn shape(&self) -> &PoolShape {
-        &self.0.nodes.shape
+    pub fn shape(&self) -> PoolShape {
+        self.0.nodes.shape
     }
 
     /// Returns the identity of this compute node; [`ClientId::NONE`] if it only reads.
@@ -156,7 +156,7 @@ impl ShmPool {
 
 impl std::fmt::Debug for ShmPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ShmPool").field("shape", self.shape()).field("identity", &self.identity()).finish()
+        f.debug_struct("ShmPool").field("shape", &self.shape()).field("identity", &self.identity()).finish()
     }
 }
 

@@ -16,6 +16,7 @@ fn spec() -> PoolSpec {
         name,
         nodes: 2,
         host_bytes: 64 << 20,
+        host_bytes_max: None,
         device_bytes: 64 << 10,
         backing: Backing::Growable,
         group: None,

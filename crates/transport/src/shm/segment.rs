@@ -18,8 +18,9 @@ use super::ownership::{self, FileRights, Trust};
 use super::pages::{self, Pages};
 use super::sys::{self, HUGE_PAGE_BYTES, Mapping};
 use crate::fork::OwnDescriptor;
-use farwood_fabric::Access;
 use farwood_fabric::chunks::CHUNK_BYTES;
+use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
+use farwood_fabric::{Access, NodeId, PoolShape, chunk_limit};
 use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, memfd_create, seek};
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -234,7 +235,7 @@ pub struct SegmentFile {
     pub node: u16,
     /// The file.
     pub path: PathBuf,
-    /// Its size, in bytes.
+    /// The bytes that clients use; the file may be longer, so that they can become more.
     pub bytes: u64,
     /// The number of its resident bytes.
     pub bytes_resident: u64,
@@ -435,7 +436,8 @@ impl SegmentDir {
         found.sort_by(|a, b| (&a.name, a.node).cmp(&(&b.name, b.node)));
         for FoundFile { name, node, path, data } in found {
             let bytes_resident = data.blocks() * BLOCK_BYTES;
-            let segment = SegmentFile { node, path, bytes: data.len(), bytes_resident, owner: data.uid() };
+            let bytes = bytes_that_clients_use(&path, node, &data);
+            let segment = SegmentFile { node, path, bytes, bytes_resident, owner: data.uid() };
             match pools.last_mut() {
                 Some(pool) if pool.name == name => pool.segments.push(segment),
                 _ => pools.push(PoolFiles { name, segments: vec![segment] }),
@@ -507,7 +509,7 @@ impl SegmentDir {
     }
 
     /// Returns the directory of huge pages, if `bytes` fit into the free ones.
-    fn huge_for(&self, bytes: u64) -> Option<&Path> {
+    pub(super) fn huge_for(&self, bytes: u64) -> Option<&Path> {
         let directory = self.huge.as_deref()?;
         let needed = bytes.checked_next_multiple_of(HUGE_PAGE_BYTES)?;
         (needed <= pages::huge_bytes_free()).then_some(directory)
@@ -650,6 +652,20 @@ fn attach(
         && mapping.collapse(0, bytes.min(CHUNK_BYTES)).is_ok();
     let has_collapsed = AtomicBool::new(has_collapsed);
     Ok(Segment { name: name.clone(), node, path, pages, has_collapsed, mapping, file, probe })
+}
+
+/// The bytes of a segment that clients use, according to its superblock; its length, if that cannot be read.
+fn bytes_that_clients_use(path: &Path, node: u16, data: &fs::Metadata) -> u64 {
+    let limited = || {
+        let file = data.is_file().then(|| open_file(path, Access::ReadOnly).ok()).flatten()?;
+        let (mut header, mut limit) = ([0; HEADER_BYTES], [0; 8]);
+        file.read_exact_at(&mut header, HEADER_OFFSET).ok()?;
+        file.read_exact_at(&mut limit, chunk_limit::OFFSET).ok()?;
+        let shape = PoolShape::from_header(NodeId(node), &header).ok()?;
+        let host_bytes = chunk_limit::bytes_in(&shape, NodeId(node), u64::from_le_bytes(limit)).ok()?;
+        (host_bytes < shape.host_bytes).then_some(host_bytes + shape.device_bytes)
+    };
+    limited().unwrap_or(data.len())
 }
 
 /// Opens a segment's file; never follows a link, which another user may have put into a world-writable

@@ -150,6 +150,7 @@ mod tests {
             name: "demo".parse().unwrap(),
             nodes: 2,
             host_bytes: 16 << 20,
+            host_bytes_max: None,
             device_bytes: 64 << 10,
             backing: Backing::Growable,
             group: None,

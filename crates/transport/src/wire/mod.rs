@@ -91,7 +91,7 @@ pub use request::{RequestFrame, Verbs, WireOp, WireVerb};
 /// "FARWIRE\0", read as a little-endian word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARWIRE\0");
 /// The version of the formats above.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Bytes of the largest frame. Bounds the memory that a connection takes on either side.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a frame's header.

@@ -27,7 +27,7 @@ macro_rules! numbered {
 impl Control {
     /// Whether it changes nothing, so that a token for reading permits it.
     pub fn only_reads(self) -> bool {
-        matches!(self, Self::CountConnections | Self::Stat)
+        matches!(self, Self::CountConnections | Self::Stat | Self::CountNodes | Self::NodeAddress)
     }
 
     /// The operation in the words of an error message.
@@ -45,6 +45,10 @@ impl Control {
             Self::ConnectQueuePair => "connect a queue pair (ConnectQueuePair)",
             Self::Cuts => "begin a cut (Cuts)",
             Self::ReturnToCut => "return to a cut (ReturnToCut)",
+            Self::Grow => "give the memory node more memory (Grow)",
+            Self::Extend => "add a memory node to the pool (Extend)",
+            Self::CountNodes => "count the memory nodes (CountNodes)",
+            Self::NodeAddress => "read the address of a memory node (NodeAddress)",
         }
     }
 }
@@ -146,5 +150,15 @@ numbered! {
         /// All other connections end. Refused as [`Code::WrongPool`] if the memory has another incarnation, or cannot
         /// return to the cut.
         ReturnToCut = 12,
+        /// `[bytes]` to `[bytes]`: raises the limit of the host memory to that many bytes, unless it is higher; returns
+        /// the limit.
+        Grow = 13,
+        /// `[nodes]` to `[nodes]`: the pool has that many memory nodes, unless it has more; returns their number.
+        /// Earlier changes are durable, and before a cut that the answer has.
+        Extend = 14,
+        /// Returns `[the number of memory nodes in the pool]`.
+        CountNodes = 15,
+        /// `[node, page]`: returns 32 bytes of the entry of that memory node in the table of added memory nodes.
+        NodeAddress = 16,
     }
 }

@@ -198,7 +198,7 @@ fn every_number_of_a_kind_a_code_and_a_control_round_trips() {
     assert_eq!(all(|byte| Code::from_byte(byte).map(|code| code as u8)), (1..=16).collect::<Vec<_>>());
     assert_eq!(
         all(|byte| Control::from_byte(byte).map(|control| control as u8)),
-        (1..=12).collect::<Vec<_>>()
+        (1..=16).collect::<Vec<_>>()
     );
 }
 

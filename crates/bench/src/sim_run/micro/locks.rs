@@ -38,10 +38,10 @@ pub(crate) fn simulate_locks(spec: &LocksSpec) -> Result<Record> {
     let world = spec.cluster.world((spec.options.memory == LockMemory::Device).then_some(8 * spec.locks))?;
     let distribution = Distribution::Zipf { theta: spec.theta };
     let chooser = KeyChooser::new(distribution, spec.locks, spec.locks)?;
-    let shape = *world.client(0).fabric().shape();
+    let shape = world.client(0).fabric().shape();
     let nodes = locked_nodes(spec, &shape);
     let tables: Vec<NodeLocks> = (0..spec.cluster.compute_nodes)
-        .map(|_| NodeLocks::new(spec.options, &shape, OBJECT_BYTES as usize))
+        .map(|_| NodeLocks::new(spec.options, shape, OBJECT_BYTES as usize))
         .collect();
     let stopwatch = Stopwatch::new(&world, spec.warm_up_seconds, Amount::Seconds(spec.seconds));
     let mut group = world.task_group();

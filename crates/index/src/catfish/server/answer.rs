@@ -124,7 +124,10 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// requests that need it, and no others.
     fn outcome(&self, outcome: Result<Outcome, IndexError>) -> Result<Outcome, IndexError> {
         match outcome {
-            Err(IndexError::Fabric(FabricError::PoolFull { .. } | FabricError::NoMemory { .. })) => {
+            Err(IndexError::Fabric(FabricError::PoolFull { chunks, .. })) => {
+                Ok(Outcome::new(Status::PoolFull, chunks))
+            }
+            Err(IndexError::Fabric(FabricError::NoMemory { .. })) => {
                 Ok(Outcome::new(Status::PoolFull, self.client.fabric().shape().chunks()))
             }
             Err(IndexError::NotEmpty) => Ok(Outcome::new(Status::NotEmpty, 0)),

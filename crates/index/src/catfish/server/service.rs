@@ -21,6 +21,7 @@ use super::notifier::{IDLE_CHECK_NS, IdleChecks, Notifiers, idle_pause};
 use super::worker::Worker;
 use crate::coverage;
 use crate::error::IndexError;
+use farwood_fabric::chunk_limit;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, ChunkOwner, TakenChunk};
 use farwood_fabric::{
     Chain as _, Client, Fabric, FabricError, LockWord, Remote, Revocation, Server, ServerMemory as _, write,
@@ -344,8 +345,7 @@ impl<'t> Service<'t> {
                 let owner = ChunkOwner { client: worker.client.fabric().identity(), entry: tree.slot() };
                 let taken = chunks::take(worker.client, tree.layout.node, owner, CHUNK_BYTES).await?;
                 let Some(TakenChunk { chunk: taken, .. }) = taken else {
-                    let chunks = worker.client.fabric().shape().chunks();
-                    return Err(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }.into());
+                    return Err(chunk_limit::pool_full(worker.client, [tree.layout.node]).await.into());
                 };
                 worker.server.local().store(chunk_word(missing), taken.start().address().offset())?;
             }

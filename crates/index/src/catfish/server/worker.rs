@@ -20,6 +20,7 @@ use super::{ServerSettings, StoreGranularity, TreeServer};
 use crate::coverage;
 use crate::error::IndexError;
 use crate::mutant::Mutant;
+use farwood_fabric::chunk_limit;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, ChunkOwner, TakenChunk};
 use farwood_fabric::{Client, Fabric, FabricError, Server, ServerMemory as _};
 use std::sync::PoisonError;
@@ -374,8 +375,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let owner = ChunkOwner { client: self.client.fabric().identity(), entry: tree.slot() };
         let taken = chunks::take(self.client, tree.layout.node, owner, CHUNK_BYTES).await?;
         let Some(TakenChunk { chunk, .. }) = taken else {
-            let chunks = self.client.fabric().shape().chunks();
-            return Err(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }.into());
+            return Err(chunk_limit::pool_full(self.client, [tree.layout.node]).await.into());
         };
         if chunk.start().address().offset() + CHUNK_BYTES > NodeRef::REACH {
             chunks::give_back(self.client, chunk).await?;

@@ -241,7 +241,7 @@ impl RightEdge {
         let root = ParentPosition { node: op.index.root.node(), level: 0 };
         let parent = self.open.last().map(|node| ParentPosition { node: node.near, level: node.level });
         let parent = parent.unwrap_or(root);
-        let near = op.index.policy.place_node(op.fabric().shape(), parent, PrefixHash::of(prefix));
+        let near = op.index.policy.place_node(&op.fabric().shape(), parent, PrefixHash::of(prefix));
         let (depth, level) = (prefix.len(), parent.level.saturating_add(1));
         self.open.push(OpenNode { depth, level, near, children: Vec::new() });
     }

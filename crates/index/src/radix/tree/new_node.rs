@@ -210,7 +210,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
     /// The memory node for a new node with `prefix` below `parent`.
     pub(super) fn place_node(self, parent: &CachedNode, prefix: &[u8]) -> NodeId {
         let position = ParentPosition { node: parent.at.node(), level: parent.header.level() };
-        self.index.policy.place_node(self.fabric().shape(), position, PrefixHash::of(prefix))
+        self.index.policy.place_node(&self.fabric().shape(), position, PrefixHash::of(prefix))
     }
 
     /// Confirms objects as linked. [1 RT if any needs it]

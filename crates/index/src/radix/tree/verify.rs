@@ -299,6 +299,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, RadixTree<P>> {
         name: &str,
         report: &mut RadixReport,
     ) -> Result<(), IndexError> {
+        self.fabric().find_added_nodes().await?;
         for node in 0..self.fabric().shape().nodes {
             let held = held_words(self.client, options, NodeId(node)).await?;
             for held in stay_held(self.client, held).await? {

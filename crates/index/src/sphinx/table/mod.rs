@@ -190,10 +190,15 @@ impl HashTable {
         Self { number, groups_log2, words, directories, narrow: false, depth_max, unconfirmed: false }
     }
 
+    /// The number of memory nodes that have a table.
+    pub(super) fn nodes(&self) -> u16 {
+        self.directories.len() as u16
+    }
+
     /// The position of the entry of a prefix.
     #[inline]
     pub(super) fn position(&self, prefix: PrefixHash) -> TablePosition {
-        let position = TablePosition::of(prefix, self.directories.len() as u16);
+        let position = TablePosition::of(prefix, self.nodes());
         if self.narrow { position.narrowed() } else { position }
     }
 

@@ -48,7 +48,7 @@ impl<F: Fabric> TableOp<'_, F> {
         }
         let nodes = nodes.iter().map(|node| node.node.at.word()).collect();
         let mut verifier = Verifier { missing, nodes, census: TableStatistics::default(), reached, report };
-        for home in (0..self.client.fabric().shape().nodes).map(NodeId) {
+        for home in (0..self.table.nodes()).map(NodeId) {
             self.verify_table(home, &mut verifier).await?;
         }
         let Verifier { missing, census, report, .. } = verifier;

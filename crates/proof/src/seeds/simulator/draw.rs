@@ -11,7 +11,7 @@ use farwood_index::ordered::{OrderedConfig, System};
 use farwood_index::sherman::options::LockRead;
 use farwood_index::{sherman, sphinx};
 use farwood_sim::fault::{Fault, FaultRule, FaultTrigger};
-use farwood_sim::{NicModel, WorldSpec};
+use farwood_sim::{NicModel, NodeAddition, WorldSpec};
 use farwood_testkit::harness::TestRng;
 
 /// One run.
@@ -141,6 +141,9 @@ impl SimulatorCase {
     /// other seed scans by snapshots.
     pub fn swarm(system: System, seed: u64) -> Self {
         let mut case = Self::with_faults(system, seed);
+        if seed % 8 == 5 {
+            case = case.with_added_node();
+        }
         if system != System::Sherman {
             return case;
         }
@@ -152,6 +155,15 @@ impl SimulatorCase {
             3 => case.with_any_length(),
             _ => case,
         }
+    }
+
+    /// Adds a memory node while the clients work: the last one.
+    #[must_use]
+    pub fn with_added_node(mut self) -> Self {
+        self.spec.memory_nodes = self.spec.memory_nodes.max(2);
+        let at_ns = TestRng::new(self.plan.seed ^ 0x6164_6465).below(400_000);
+        self.spec.addition = Some(NodeAddition { nodes_before: self.spec.memory_nodes - 1, at_ns });
+        self
     }
 
     /// Scans by snapshots, without versions of one byte: on a slow network, no snapshot of them is fast enough.

@@ -87,7 +87,9 @@ impl FrameConnections {
     pub(crate) fn new(endpoints: Arc<Endpoints>, client: Option<ClientId>, number: u64) -> Rc<Self> {
         let state = State {
             endpoints: Arc::clone(&endpoints),
-            connections: (0..endpoints.shape.nodes).map(|node| FrameConnection::new(NodeId(node))).collect(),
+            connections: (0..endpoints.shape().nodes)
+                .map(|node| FrameConnection::new(NodeId(node)))
+                .collect(),
             posts: InFlight::new(client),
             parts: Slab::new(),
             retries: 0,
@@ -107,6 +109,7 @@ impl FrameConnections {
         let mut from = 0;
         while let Some((at, node)) = state.posts.next_node(key, from) {
             from = at + 1;
+            state.know(node);
             let part = state.part(key, node);
             match state.connections[usize::from(node.0)].prepare(&self.endpoints, self.client, self.number) {
                 Ok(()) => state.send(part),
@@ -126,6 +129,7 @@ impl FrameConnections {
     ) -> Result<[u64; 4], FabricError> {
         let key = {
             let state = &mut *self.state.borrow_mut();
+            state.know(node);
             let key = state.posts.begin(PostBody::Control([0; 4]), Waiter::Future);
             let part = state.part(key, node);
             let connection = &mut state.connections[usize::from(node.0)];
@@ -282,6 +286,14 @@ enum LostFrames {
 }
 
 impl State {
+    /// Prepares for requests to a memory node that may have been added to the pool since the last one.
+    #[inline]
+    fn know(&mut self, node: NodeId) {
+        for added in self.connections.len() as u16..=node.0 {
+            self.connections.push(FrameConnection::new(NodeId(added)));
+        }
+    }
+
     fn part(&mut self, post: usize, node: NodeId) -> usize {
         self.posts.begin_part(post);
         let (from, to) = (Cursor::default(), Cursor::default());

@@ -24,7 +24,7 @@ const PAGE_BYTES: usize = 4096;
 const END: u64 = u64::MAX;
 const END_BYTES: usize = 40;
 const OTHER_SIZE: &str =
-    "it is of a memory node of another size: give the --memory and --device-memory that it was created with";
+    "it is of a memory node of another size: give the --device-memory that it was created with";
 
 /// The treatment of the checkpoint that a new one replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +147,14 @@ pub(in crate::daemon) fn is_checkpoint(path: &Path) -> bool {
     let mut start = [0; 8];
     File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
         && u64::from_le_bytes(start) == MAGIC
+}
+
+/// The size of the memory that a checkpoint was made of, bytes; `None`: there is none, or its head is damaged.
+pub(in crate::daemon) fn memory_bytes(path: &Path) -> Option<u64> {
+    let mut head = [0; HEAD_BYTES];
+    File::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+    let is_intact = u64_at(&head, 0) == MAGIC && u64_at(&head, 56) == xxh3_64(&head[..56]);
+    is_intact.then(|| u64_at(&head, 16))
 }
 
 /// Reads a checkpoint into fresh memory.

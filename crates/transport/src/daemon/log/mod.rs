@@ -45,7 +45,7 @@ mod tuning;
 
 pub use appender::FrozenLog;
 pub(super) use appender::{Log, Recorder};
-pub(super) use checkpoint::is_checkpoint;
+pub(super) use checkpoint::{is_checkpoint, memory_bytes};
 pub(super) use cuts::CutPhase;
 pub(super) use record::Origin;
 pub(super) use recovery::open;

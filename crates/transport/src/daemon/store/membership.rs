@@ -43,7 +43,8 @@ impl Store {
         let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         let is = *membership;
         if is.formed != Formation::Blank {
-            let same = (is.pool, is.node, is.nodes) == (pool, node, nodes);
+            // An interrupted growth may have given it more nodes.
+            let same = (is.pool, is.node) == (pool, node) && is.nodes >= nodes;
             return if same {
                 Ok(())
             } else {
@@ -58,7 +59,7 @@ impl Store {
         if let Some(why) = shape.refuse() {
             return Err(why);
         }
-        for (offset, word) in PoolShape::first_words() {
+        for (offset, word) in PoolShape::first_words().chain(self.first_limit()) {
             self.change(offset, &word.to_le_bytes());
         }
         self.change(HEADER_OFFSET, &shape.header(NodeId(node)));
