@@ -214,3 +214,35 @@ fn a_stopped_memory_node_restarts_from_its_checkpoint() {
     ];
     machine.refused(8, &serve, &["node: the page at offset", "is damaged"]);
 }
+
+/// A checkpoint that cannot be written is reported, and the memory node goes on with its log, also over a restart.
+#[test]
+fn a_memory_node_continues_without_a_checkpoint_that_cannot_be_written() {
+    /// More than the log has before a checkpoint is due.
+    const VALUES: u64 = 80;
+    let machine = Machine::new();
+    let listen = unused_address();
+    let options = ["--file", "node", "--durability", "interval=1", "--metrics", "127.0.0.1:0"];
+    let mut node = Served::start_at(&machine, &listen, &options);
+    // The name of the incomplete file is taken.
+    let taken = machine.path().join("node.new");
+    std::fs::create_dir(&taken).unwrap();
+    let pool = Pool::open(listen.as_str()).unwrap();
+    let index = pool.create_index::<u64, Vec<u8>>("blobs", &Radix::new()).unwrap();
+    for number in 0..VALUES {
+        index.put(number % 4, vec![number as u8; 1 << 20]).unwrap();
+    }
+    let line = node.hear("cannot write a checkpoint of");
+    assert!(line.contains("node: Is a directory") && line.contains("free space"), "{line}");
+    let (_, metrics) = node.scrape("/metrics");
+    assert!(!metrics.contains("farwood_checkpoint_failures_total 0\n"), "{metrics}");
+    index.put(5, b"later".to_vec()).unwrap();
+    drop((index, pool));
+    node.stop();
+    std::fs::remove_dir(&taken).unwrap();
+    let _node = Served::start_at(&machine, &listen, &options);
+    let pool = Pool::open(listen.as_str()).unwrap();
+    let index = pool.open_index::<u64, Vec<u8>>("blobs").unwrap();
+    assert_eq!(index.get(5).unwrap().as_deref(), Some(&b"later"[..]));
+    assert_eq!(index.get(3).unwrap().map(|value| value[0]), Some(VALUES as u8 - 1));
+}

@@ -5,6 +5,7 @@ use crate::wire::Code;
 use farwood_fabric::ClientId;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 
 /// A compute node that did not leave the pool by itself.
@@ -55,6 +56,18 @@ pub enum NodeEvent {
         /// The cut: milliseconds since 1970, by the clocks of the memory nodes.
         cut: u64,
     },
+    /// A checkpoint could not be written. The memory node continues, and its log grows until a later attempt succeeds.
+    CheckpointFailed {
+        /// The file of the memory node.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// A checkpoint was written, after others could not be.
+    CheckpointWritten {
+        /// The file of the memory node.
+        path: PathBuf,
+    },
     /// The RDMA device failed.
     Card(String),
     /// The registration in etcd failed, or works again.
@@ -70,6 +83,8 @@ impl NodeEvent {
             Self::Revoked(_) => "revoked",
             Self::Lost(_) => "lost",
             Self::Returned { .. } => "returned",
+            Self::CheckpointFailed { .. } => "checkpoint_failed",
+            Self::CheckpointWritten { .. } => "checkpoint_written",
             Self::Card(_) => "card",
             Self::Discovery(_) => "discovery",
         }
@@ -82,7 +97,11 @@ impl NodeEvent {
             Self::Refused { from, .. } | Self::BadFrame { from, .. } => from.map(|from| from.to_string()),
             Self::Repeated { from, .. } => Some(from.to_string()),
             Self::Revoked(gone) | Self::Lost(gone) => gone.from.map(|from| from.to_string()),
-            Self::Card(_) | Self::Discovery(_) | Self::Returned { .. } => None,
+            Self::Card(_)
+            | Self::Discovery(_)
+            | Self::Returned { .. }
+            | Self::CheckpointFailed { .. }
+            | Self::CheckpointWritten { .. } => None,
         }
     }
 }
@@ -108,6 +127,15 @@ impl fmt::Display for NodeEvent {
             }
             Self::Card(why) => write!(f, "the RDMA device failed: {why}"),
             Self::Discovery(what) => f.write_str(what),
+            Self::CheckpointFailed { path, why } => write!(
+                f,
+                "cannot write a checkpoint of {}: {why}; the memory node continues, its log beside that file grows, \
+                 and it tries again: free space on that file system",
+                path.display()
+            ),
+            Self::CheckpointWritten { path } => {
+                write!(f, "wrote a checkpoint of {}: the log is short again", path.display())
+            }
             Self::Returned { cut } => write!(
                 f,
                 "a memory node of the pool had lost its last changes, so the memory returned to cut {cut}, and all \

@@ -31,7 +31,8 @@ mod membership;
 
 pub(super) use membership::Membership;
 
-use super::log::{self, Durability, Log, LogSettings, LogTuning, Origin, Recorder};
+use super::event::NodeEvent;
+use super::log::{self, Durability, Log, LogObserver, LogSettings, LogTuning, Origin, Recorder};
 use super::verb_executor::{ImmediateQueue, NodeMemory};
 use crate::error::{FileFault, TcpError};
 use crate::random_number;
@@ -334,9 +335,9 @@ impl Store {
     }
 
     /// Syncs the log until the store is closed; see [`Log::run`].
-    pub(super) fn run_log(&self, wake: &dyn Fn()) {
+    pub(super) fn run_log(&self, observer: LogObserver<'_>) {
         if let Some(log) = &self.log {
-            log.run(&self.mapping, &self.file, wake);
+            log.run(&self.mapping, &self.file, observer);
         }
     }
 
@@ -393,10 +394,10 @@ impl Store {
     }
 
     /// Records in the header that the memory is unused and complete.
-    pub(super) fn close(&self) -> io::Result<()> {
+    pub(super) fn close(&self, report: &dyn Fn(NodeEvent)) -> io::Result<()> {
         if let Some(log) = &self.log {
             self.set_header_word(STATE, STOPPED);
-            return log.close(&self.mapping, &self.file);
+            return log.close(&self.mapping, &self.file, report);
         }
         self.file.sync_all()?;
         self.set_header_word(STATE, STOPPED);

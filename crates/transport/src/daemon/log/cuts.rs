@@ -125,6 +125,11 @@ impl Cuts {
         bases.oldest()
     }
 
+    /// Replaces the checkpoint before the last one by the one that is on the disk.
+    pub(super) fn replace_before(&self, before: Option<BaseCheckpoint>) {
+        self.bases().before = before;
+    }
+
     /// Whether a return may still need the checkpoint before the last one.
     pub(super) fn postpones_checkpoints(&self, interval: Duration) -> bool {
         let pause = CHECKPOINT_PAUSE_LEAST.max(CHECKPOINT_PAUSE_INTERVALS * interval);

@@ -21,7 +21,7 @@ const VERSION: u64 = 1;
 pub(super) const SEGMENT_HEAD_BYTES: usize = 64;
 const CHECKSUM: usize = 56;
 /// Bytes by which a segment is extended: a file that does not grow is synced faster.
-const EXTENT_BYTES: u64 = 16 << 20;
+pub(super) const EXTENT_BYTES: u64 = 16 << 20;
 
 /// `path` with more text at the end of its name.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -70,6 +70,21 @@ fn folder_of(path: &Path) -> &Path {
 /// Makes the names in the folder of `path` durable.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
+}
+
+/// Removes a segment without records, also after a failure of the machine.
+pub(super) fn remove_segment(path: &Path, record: u64) -> io::Result<()> {
+    match fs::remove_file(segment_path(path, record)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    sync_folder(path)
+}
+
+/// Free bytes of the file system of `path`; `None`: it does not say.
+pub(super) fn free_bytes(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(folder_of(path)).ok().filter(|stat| stat.f_blocks > 0)?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// A new file that only its owner may access.
@@ -178,6 +193,12 @@ impl SegmentFile {
         self.file.write_all(records)?;
         self.bytes = end;
         Ok(())
+    }
+
+    /// Returns the space after the last record to the file system.
+    pub(super) fn trim(&mut self) -> io::Result<()> {
+        self.allocated = self.bytes;
+        self.file.set_len(self.bytes)
     }
 
     /// Another handle of the file, whose sync does not need the lock of the appender.

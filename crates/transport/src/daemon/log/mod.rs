@@ -44,7 +44,7 @@ mod returning;
 mod tuning;
 
 pub use appender::FrozenLog;
-pub(super) use appender::{Log, Recorder};
+pub(super) use appender::{Log, LogObserver, Recorder};
 pub(super) use checkpoint::is_checkpoint;
 pub(super) use cuts::CutPhase;
 pub(super) use record::Origin;

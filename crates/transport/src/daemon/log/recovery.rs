@@ -82,12 +82,13 @@ fn begin(
     let mut draft = CheckpointDraft::begin(path, mapping.bytes(), [salt, 1])?;
     draft.copy(mapping, memory)?;
     let bytes = draft.complete([0, 0], EarlierCheckpoint::Remove)?;
+    files::sync_folder(path)?;
     let cuts = Cuts::new(0, BaseCheckpoint { first: 1, cut: 0 }, None);
     Log::new(settings, path.to_owned(), (segment, 0), (bytes, cuts), lock)
 }
 
 /// The checkpoint before the last one, if it is there.
-fn before(path: &Path) -> io::Result<Option<BaseCheckpoint>> {
+pub(super) fn before(path: &Path) -> io::Result<Option<BaseCheckpoint>> {
     match checkpoint::span_of(&files::before_path(path)) {
         Ok((first, cut)) => Ok(Some(BaseCheckpoint { first, cut })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,7 +1,7 @@
 //! The return of a memory node to a cut.
 
 use super::appender::Log;
-use super::checkpoint::{self, EarlierCheckpoint};
+use super::checkpoint::{self, CheckpointFault, EarlierCheckpoint};
 use super::cuts::CutPhase;
 use super::files;
 use super::recovery::{ReplayEnd, refused, replay};
@@ -66,7 +66,13 @@ impl Log {
         finish(mapping);
         self.cuts.set(resume.max(self.cuts.number()));
         drop(tail);
-        self.copy_memory(mapping, memory, EarlierCheckpoint::Remove).map_err(FileFault::System)?;
+        self.copy_memory(mapping, memory, EarlierCheckpoint::Remove).map_err(|fault| {
+            FileFault::System(match fault {
+                // The log does not have the changes of the return.
+                CheckpointFault::Copy(error) => self.fail("make a checkpoint of", &error),
+                CheckpointFault::Log(error) => error,
+            })
+        })?;
         self.cuts.enter(CutPhase::Active);
         self.begin_next_cut();
         self.sync().map_err(FileFault::System)
