@@ -1,7 +1,7 @@
 //! A memory node: start, state, stop.
 
 use super::counters::NodeCounts;
-use super::log::{FrozenLog, Log, LogObserver, LogTuning};
+use super::log::{FrozenLog, Log, LogObserver, LogReport, LogTuning};
 use super::registry::{RETURNS_MAX, Registry, RightTokens};
 use super::shared::Shared;
 use super::spec::{NodeSpec, THREADS_DEFAULT_MAX};
@@ -139,6 +139,11 @@ impl MemoryNode {
     #[doc(hidden)]
     pub fn freeze_log(&self) -> Option<FrozenLog<'_>> {
         self.shared.store.log().map(Log::freeze)
+    }
+
+    /// Returns the restart of its log; `None`: it has no log.
+    pub fn log_report(&self) -> Option<LogReport> {
+        self.shared.store.log_report()
     }
 
     /// Returns its counters.

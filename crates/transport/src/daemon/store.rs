@@ -32,7 +32,7 @@ mod membership;
 pub(super) use membership::Membership;
 
 use super::event::NodeEvent;
-use super::log::{self, Durability, Log, LogObserver, LogSettings, LogTuning, Origin, Recorder};
+use super::log::{self, Durability, Log, LogObserver, LogReport, LogSettings, LogTuning, Origin, Recorder};
 use super::verb_executor::{ImmediateQueue, NodeMemory};
 use crate::error::{FileFault, TcpError};
 use crate::random_number;
@@ -166,6 +166,8 @@ pub(super) struct Store {
     immediates: Arc<ImmediateQueue>,
     /// The log of changes; `None`: there is none.
     log: Option<Log>,
+    /// Its restart.
+    log_report: Option<LogReport>,
     /// Whether clients that were attached to an earlier memory node may continue on its memory.
     has_returning_clients: bool,
     /// Whether verbs execute: not while the pool returns to a cut.
@@ -281,6 +283,7 @@ impl Store {
             membership: Mutex::new(NO_MEMBERSHIP),
             immediates: Arc::default(),
             log: None,
+            log_report: None,
             has_returning_clients: false,
             is_open: AtomicBool::new(true),
         })
@@ -298,7 +301,7 @@ impl Store {
         let recovered = opened.map_err(|fault| file.refused(fault))?;
         store.path = Some(file.path.clone());
         let was_stopped = store.header_word(STATE) == STOPPED;
-        store.log = Some(recovered.log);
+        (store.log, store.log_report) = (Some(recovered.log), Some(recovered.report));
         if recovered.is_new {
             return Ok(store);
         }
@@ -308,6 +311,7 @@ impl Store {
         }
         // Clients that have seen changes that are missing now must not return.
         let may_miss = recovered.may_miss && !was_stopped;
+        store.log_report = Some(LogReport { may_miss, ..recovered.report });
         store.has_returning_clients = !may_miss && !file.clear_fences;
         if !store.has_returning_clients {
             store.set_header_word(INCARNATION, random_number());
@@ -332,6 +336,11 @@ impl Store {
     #[inline]
     pub(super) fn log(&self) -> Option<&Log> {
         self.log.as_ref()
+    }
+
+    /// The restart of the log.
+    pub(super) fn log_report(&self) -> Option<LogReport> {
+        self.log_report
     }
 
     /// Syncs the log until the store is closed; see [`Log::run`].

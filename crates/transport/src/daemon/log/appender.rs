@@ -1,14 +1,15 @@
 //! Appending records: executed changes, in their order.
 
 use super::checkpoint::{CheckpointFault, EarlierCheckpoint};
-use super::cuts::{BaseCheckpoint, CutPhase, Cuts};
-use super::files::SegmentFile;
+use super::cuts::{BaseCheckpoint, CutPhase, Cuts, cut_max};
+use super::files::{LogLock, SegmentFile};
 use super::granules::Granules;
 use super::record::{Origin, RecordBuilder, RecordKind};
 use super::tuning::{LogMutant, LogSettings};
 use super::{Durability, checkpoint, files, recovery};
 use crate::daemon::event::NodeEvent;
 use crate::shm::Mapping;
+use crate::wire::Malformed;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -92,7 +93,7 @@ pub(in crate::daemon) struct Log {
     work: (Mutex<bool>, Condvar),
     stopping: AtomicBool,
     failed: OnceLock<String>,
-    _lock: File,
+    _lock: LogLock,
 }
 
 /// A record under construction. It excludes all other changes until it ends.
@@ -190,7 +191,7 @@ impl Log {
         path: PathBuf,
         (segment, before): (SegmentFile, u64),
         (checkpoint_bytes, cuts): (u64, Cuts),
-        lock: File,
+        lock: LogLock,
     ) -> io::Result<Self> {
         let (last, salt) = (segment.head.first - 1, segment.head.salt);
         let handle = Arc::new(segment.handle()?);
@@ -229,11 +230,19 @@ impl Log {
     }
 
     /// Begins the cut of a request, before the request is executed.
+    ///
+    /// # Errors
+    /// The cut is too far ahead of the clock to be one of the pool.
     #[inline]
-    pub(in crate::daemon) fn begin_cut(&self, cut: u64) {
-        if cut > self.cuts.number() && !self.settings.has(LogMutant::CutForgotten) {
-            self.append_cut(cut);
+    pub(in crate::daemon) fn begin_cut(&self, cut: u64) -> Result<(), Malformed> {
+        if cut <= self.cuts.number() || self.settings.has(LogMutant::CutForgotten) {
+            return Ok(());
         }
+        if cut > cut_max() {
+            return Err(Malformed::Cut(cut));
+        }
+        self.append_cut(cut);
+        Ok(())
     }
 
     /// Begins the next cut by itself.

@@ -9,6 +9,7 @@
 //!          record 8 | checksum of these 8
 //! ```
 
+use super::cuts::cut_max;
 use super::files;
 use crate::shm::{Mapping, stored_range};
 use farwood_fabric::{ByteCount, u64_at};
@@ -25,6 +26,10 @@ const END: u64 = u64::MAX;
 const END_BYTES: usize = 40;
 const OTHER_SIZE: &str =
     "it is of a memory node of another size: give the --memory and --device-memory that it was created with";
+
+/// The highest number of a record. Records are numbered from 1, so no log reaches it.
+const RECORD_MAX: u64 = 1 << 62;
+const IMPOSSIBLE: &str = "cannot be those of a log: another program has written it";
 
 /// The treatment of the checkpoint that a new one replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +170,13 @@ pub(super) struct CheckpointHead {
     pub(super) bytes: u64,
 }
 
+impl CheckpointHead {
+    /// Whether a memory node can have written these numbers.
+    fn is_possible(&self) -> bool {
+        (1..=RECORD_MAX).contains(&self.first) && self.last <= RECORD_MAX && self.cut <= cut_max()
+    }
+}
+
 /// The reason why there is no checkpoint.
 #[derive(Debug)]
 pub(super) enum NoCheckpoint {
@@ -227,8 +239,15 @@ pub(super) fn load(path: &Path, mapping: &Mapping) -> Result<CheckpointHead, NoC
             let is_whole = checksum == pages && u64_at(&rest, 16) == xxh3_64_with_seed(&end, salt);
             let (last, cut) = (u64_at(&rest, 0), u64_at(&rest, 8));
             let whole = CheckpointHead { salt, first, last, cut, bytes };
-            let damaged = || NoCheckpoint::Damaged(format!("the end at offset {at} is damaged"));
-            return is_whole.then_some(whole).ok_or_else(damaged);
+            if !is_whole {
+                return Err(NoCheckpoint::Damaged(format!("the end at offset {at} is damaged")));
+            }
+            if !whole.is_possible() {
+                return Err(NoCheckpoint::Damaged(format!(
+                    "its records {first} to {last} or cut {cut} {IMPOSSIBLE}"
+                )));
+            }
+            return Ok(whole);
         }
         input.read_exact(&mut page)?;
         let offset = number.checked_mul(PAGE_BYTES as u64);
@@ -254,5 +273,7 @@ pub(super) fn span_of(path: &Path) -> io::Result<(u64, u64)> {
     let is_intact = u64_at(&head, 56) == xxh3_64(&head[..56])
         && u64_at(&end, END_BYTES - 8) == xxh3_64_with_seed(&end[..END_BYTES - 8], salt);
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its head or end is damaged");
-    is_intact.then(|| (u64_at(&head, 32), u64_at(&end, 24))).ok_or_else(damaged)
+    let (first, last, cut) = (u64_at(&head, 32), u64_at(&end, 16), u64_at(&end, 24));
+    let head = CheckpointHead { salt, first, last, cut, bytes: 0 };
+    if is_intact && head.is_possible() { Ok((first, cut)) } else { Err(damaged()) }
 }

@@ -3,9 +3,7 @@
 use super::appender::{Log, LogObserver};
 use super::checkpoint::CheckpointFault;
 use super::record::Origin;
-use super::{
-    CutPhase, CutSpan, Durability, LogMutant, LogSettings, LogTuning, checkpoint, files, open,
-};
+use super::{CutPhase, CutSpan, Durability, LogMutant, LogSettings, LogTuning, checkpoint, files, open};
 use crate::daemon::event::NodeEvent;
 use crate::error::FileFault;
 use crate::shm::Mapping;
@@ -14,6 +12,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+mod hostile;
 
 const BYTES: u64 = 64 << 10;
 const ORIGIN: Origin = Origin { client: None, connection: 1, tag: 2 };
@@ -318,6 +318,31 @@ fn damaged_checkpoints_and_missing_segments_are_refused() {
     assert!(matches!(Fresh::new().open(&path, Durability::Always), Err(FileFault::InUse)));
 }
 
+/// The file of the lock is removed with the lock, also after a start that fails.
+#[test]
+fn no_lock_stays_after_the_end_of_a_memory_node() {
+    let Written { folder, path, .. } = written(3);
+    let lock = path.with_extension("lock");
+    assert!(!lock.exists());
+    let first = Fresh::new().open(&path, Durability::Always).unwrap();
+    assert!(lock.exists());
+    assert!(matches!(Fresh::new().open(&path, Durability::Always), Err(FileFault::InUse)));
+    assert!(lock.exists(), "it belongs to the first memory node");
+    drop(first);
+    assert!(!lock.exists());
+    fs::write(&path, "damaged").unwrap();
+    assert!(Fresh::new().open(&path, Durability::Always).is_err());
+    // A first start without a checkpoint leaves no segment either.
+    let other = folder.path().join("other");
+    fs::create_dir(files::draft_path(&other)).unwrap();
+    assert!(Fresh::new().open(&other, Durability::Always).is_err());
+    let left =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut left: Vec<_> = left.collect();
+    left.sort();
+    assert_eq!(left, ["node", "node.log.0000000000000001", "node.log.000000000000001a", "other.new"]);
+}
+
 /// A first start that was interrupted before its checkpoint had its name does not block the next one.
 #[test]
 fn an_interrupted_first_start_is_repeated() {
@@ -375,9 +400,9 @@ fn with_cuts(path: &Path, random: &mut u64, checkpoints: &[u64]) -> WithCuts {
             memory.change(&log, random);
         }
         states.push((10 * number, memory.state()));
-        log.begin_cut(10 * number);
+        log.begin_cut(10 * number).unwrap();
         // A cut that is not newer is none.
-        log.begin_cut(10 * number - 5);
+        log.begin_cut(10 * number - 5).unwrap();
         memory.change(&log, random);
         if checkpoints.contains(&number) {
             log.checkpoint(&memory.mapping, &memory.file).unwrap();
