@@ -57,7 +57,8 @@ impl fmt::Display for Shortage {
 /// for other pools.
 ///
 /// # Errors
-/// [`Error::Pool`](crate::Error::Pool), [`Error::System`](crate::Error::System) if the directory of segments cannot be read; [`Error::Url`](crate::Error::Url).
+/// [`Error::Pool`](crate::Error::Pool), [`Error::System`](crate::Error::System) if the directory of segments cannot be
+/// read; [`Error::Url`](crate::Error::Url).
 pub fn shortage(url: &Url) -> Result<Option<Shortage>> {
     let segments = segments(url)?;
     Ok(Shortage::of(&space(SegmentDir::from_env().path())?, segments.iter()))

@@ -1,4 +1,5 @@
-//! Code that decodes far memory, files of logs and backups, or geometries of users, does not panic because of what it reads.
+//! Code that decodes far memory, files of logs and backups, or geometries of users, does not panic because of what it
+//! reads.
 
 use super::rust::{Rust, Token};
 use super::{File, Rule, SourceTree, Violation};

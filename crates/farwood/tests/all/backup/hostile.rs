@@ -1,9 +1,11 @@
 //! Backups whose checksums are right and whose contents are not: an error, and neither a panic nor a partial restore.
 
-use super::{dumped, varied};
+use super::{dumped, pool, varied};
 use farwood::backup::{BackupReader, Restore, RestoredPool, SavedPool, check_image};
+use farwood::spatial::{IdKind, RTree};
 use farwood::testing::ScratchPool;
-use farwood::{BTree, Error, Pool, PoolOptions};
+use farwood::types::{Bytes, Text};
+use farwood::{BTree, Error, Hashed, Pool, PoolOptions, Radix};
 use proptest::prelude::*;
 use std::sync::OnceLock;
 use xxhash_rust::xxh3::Xxh3;
@@ -203,6 +205,67 @@ proptest! {
             let error = RestoredPool::at(&name).from_reader(file.as_slice()).unwrap_err();
             prop_assert!(matches!(error, Error::Backup { .. } | Error::Pool { .. }), "{}", error);
             prop_assert!(Pool::open(name.as_str()).is_err());
+        }
+    }
+}
+
+/// A dump of one entry in an index of each kind.
+fn small_dump() -> &'static [Block] {
+    static BLOCKS: OnceLock<Vec<Block>> = OnceLock::new();
+    BLOCKS.get_or_init(|| {
+        let pool = pool();
+        pool.create_index::<u64, u64>("a", &BTree::new()).unwrap().put(1, 2).unwrap();
+        let words = BTree::new().key_bytes(24).slot_bytes(64);
+        pool.create_index::<Text, Bytes>("b", &words).unwrap().put("word".to_owned(), vec![7; 90]).unwrap();
+        pool.create_index::<Text, Text>("c", &Radix::smart())
+            .unwrap()
+            .put("x".to_owned(), "y".to_owned())
+            .unwrap();
+        pool.create_index::<Text, u64>("d", &Hashed::sphinx()).unwrap().put("x".to_owned(), 1).unwrap();
+        for ids in [IdKind::Repeated, IdKind::Number, IdKind::Text] {
+            pool.create_spatial(ids.name(), &RTree::new().ids(ids)).unwrap();
+        }
+        blocks_of(&dumped(&pool))
+    })
+}
+
+/// Changes a member of the JSON of a block: the digits of `value` replace those from `from` on.
+fn replace_digits(contents: &mut [u8], member: &str, from: usize, digits: &str) {
+    let start = format!("\"{member}\":\"");
+    let Some(at) = contents.windows(start.len()).position(|part| part == start.as_bytes()) else { return };
+    let at = at + start.len();
+    let length = contents[at..].iter().position(|byte| *byte == b'"').unwrap();
+    let from = from.min(length - digits.len().min(length));
+    let count = digits.len().min(length - from);
+    contents[at + from..at + from + count].copy_from_slice(&digits.as_bytes()[..count]);
+}
+
+/// A restore of the index with each changed parameter: an error, or an index that can be used.
+fn restore_with_parameters(pool: &Pool, index: usize, word: usize, value: u64, bytes: usize) {
+    let mut blocks = small_dump().to_vec();
+    let headers: Vec<_> = (0..blocks.len()).filter(|at| blocks[*at].0 == 2).collect();
+    let block = headers[index % headers.len()];
+    let digits: String = value.to_le_bytes()[..bytes].iter().map(|byte| format!("{byte:02x}")).collect();
+    replace_digits(&mut blocks[block].1, "parameters", 2 * word, &digits);
+    match Restore::into(pool).from_reader(file_of(&blocks).as_slice()) {
+        Ok(summary) => {
+            for index in summary.indexes {
+                pool.drop_index(&index.name).unwrap();
+            }
+        }
+        Err(_) => assert_eq!(pool.indexes().unwrap(), []),
+    }
+}
+
+/// The parameters of an index are bytes of the directory, which decide the sizes of its nodes.
+#[test]
+fn forged_parameters_are_an_error_or_an_index() {
+    let pool = pool();
+    for index in 0..7 {
+        for word in (0..64).step_by(2) {
+            for (value, bytes) in [(255, 1), (65_535, 2), (u64::MAX, 8)] {
+                restore_with_parameters(&pool, index, word, value, bytes);
+            }
         }
     }
 }
