@@ -435,11 +435,11 @@ impl Connection {
         if self.access == Access::ReadOnly {
             refuse_changes(frame)?;
         }
-        let start = self.out.len();
-        self.out.extend_from_slice(&[0; HEADER_BYTES / 8]);
         if let Some(log) = shared.store.log().filter(|_| self.access == Access::ReadWrite) {
             log.begin_cut(frame.cut)?;
         }
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; HEADER_BYTES / 8]);
         let (mut executed, mut failed, mut record) = (0, None, FrameRecord::default());
         for verb in frame.verbs() {
             let space = FRAME_BYTES_MAX - 8 * (self.out.len() - start);

@@ -245,8 +245,10 @@ fn restore_with_parameters(pool: &Pool, index: usize, word: usize, value: u64, b
     let mut blocks = small_dump().to_vec();
     let headers: Vec<_> = (0..blocks.len()).filter(|at| blocks[*at].0 == 2).collect();
     let block = headers[index % headers.len()];
-    let digits: String = value.to_le_bytes()[..bytes].iter().map(|byte| format!("{byte:02x}")).collect();
-    replace_digits(&mut blocks[block].1, "parameters", 2 * word, &digits);
+    // Little-endian.
+    let digits = format!("{:016x}", value.swap_bytes());
+    let digits = &digits[..2 * bytes];
+    replace_digits(&mut blocks[block].1, "parameters", 2 * word, digits);
     match Restore::into(pool).from_reader(file_of(&blocks).as_slice()) {
         Ok(summary) => {
             for index in summary.indexes {

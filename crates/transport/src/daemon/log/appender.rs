@@ -517,7 +517,9 @@ impl Log {
         memory: &File,
         earlier: EarlierCheckpoint,
     ) -> Result<(), CheckpointFault> {
-        let bytes = memory.metadata().map_err(CheckpointFault::Copy)?.blocks() * BLOCK_BYTES;
+        // About as many bytes as the last time; a copy that grows beyond the free space ends by itself.
+        let resident = memory.metadata().map_err(CheckpointFault::Copy)?.blocks() * BLOCK_BYTES;
+        let bytes = resident.min(self.checkpoint_bytes.load(Ordering::Relaxed));
         checkpoint::check_space(&self.path, bytes).map_err(CheckpointFault::Copy)?;
         // The rotation syncs what has arrived since, while no verb executes.
         self.sync().map_err(CheckpointFault::Log)?;
