@@ -447,6 +447,15 @@ typedef struct fw_pool_options {
      * `FW_RESERVE_MEMORY` or 0.
      */
     uint32_t flags;
+    /**
+     * The permissions of the files of the pool, such as 0640 for a group that reads it; the default is 0600, or 0660
+     * with a group.
+     */
+    uint32_t mode;
+    /**
+     * Must be 0.
+     */
+    uint32_t reserved;
 } fw_pool_options;
 
 /**

@@ -9,9 +9,11 @@ use farwood::{Error, Url};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::fmt;
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{fmt, io};
 
 /// A progress bar of a file: of `bytes`, if they are known.
 pub(crate) fn progress_of(context: &Context<'_>, bytes: Option<u64>) -> ProgressBar {
@@ -38,6 +40,21 @@ pub(crate) fn not_opened(command: &str, url: &Url, error: Error, remedy: &str) -
         }
         error => error.into(),
     }
+}
+
+/// Whether a command names stdin or stdout in place of a file.
+pub(crate) fn is_stream(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+/// Refuses to write a backup of `url` to a terminal.
+pub(crate) fn refuse_terminal(command: &str, url: &Url, option: &str) -> Result<(), Failure> {
+    if !io::stdout().is_terminal() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "{command} {url}: a backup is no text, and stdout is a terminal; give {option}"
+    )))
 }
 
 /// The remedy for a pool that should exist.

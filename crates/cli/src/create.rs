@@ -275,7 +275,7 @@ fn make_pool(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<(), Fa
     let created = Pool::create(url, &pool_options(args));
     progress.finish_and_clear();
     created.map_err(|error| creation_failed(url, error))?;
-    warn_of_shortage(url, context)
+    warn_of_shortage(url, memory_bytes(args).saturating_mul(args.nodes.into()), context)
 }
 
 /// The failure of a creation, with another remedy if only a part of the pool exists.
@@ -366,8 +366,27 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     report(&urls, args, context)
 }
 
-/// Warns of a pool that is larger than the file system of its memory nodes.
-fn warn_of_shortage(pool: &Url, context: &mut Context<'_>) -> Result<(), Failure> {
+/// Warns of memory of `owner` that the machine does not have.
+pub(crate) fn warn_beyond_machine(
+    owner: impl std::fmt::Display,
+    bytes: u64,
+    context: &mut Context<'_>,
+) -> Result<(), Failure> {
+    let Ok((_, memory)) = doctor::machine() else { return Ok(()) };
+    if memory.bytes > 0 && bytes > memory.bytes {
+        let (bytes, all) = (size::show(bytes), size::show(memory.bytes));
+        writeln!(
+            context.messages,
+            "warning: {owner}: it may use {bytes} of memory, and the machine has {all}: when the memory is full, the \
+             system ends processes; give less --memory"
+        )?;
+    }
+    Ok(())
+}
+
+/// Warns of a new pool that is larger than the file system of its memory nodes, or than the memory of the machine.
+pub(crate) fn warn_of_shortage(pool: &Url, bytes: u64, context: &mut Context<'_>) -> Result<(), Failure> {
+    warn_beyond_machine(pool, bytes, context)?;
     if let Some(shortage) = doctor::shortage(pool)? {
         writeln!(
             context.messages,
@@ -440,27 +459,60 @@ fn check_pool_options(args: &Args, context: &Context<'_>) -> Result<(), Failure>
 
 /// Refuses options that contradict the existing pool.
 fn check_shape(pool: &Pool, args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let asked = AskedShape {
+        memory_bytes: args.memory,
+        memory_max_bytes: args.memory_max,
+        nodes: args.nodes,
+        device_bytes: Some(args.device_memory),
+    };
+    refuse_other_shape(&format!("create {}", args.url), pool, asked, context)
+}
+
+/// The shape that the options of a command give a new pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AskedShape {
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) memory_max_bytes: Option<u64>,
+    pub(crate) nodes: u16,
+    /// `None`: the command has no such option.
+    pub(crate) device_bytes: Option<u64>,
+}
+
+/// Refuses options that contradict the existing pool.
+pub(crate) fn refuse_other_shape(
+    command: &str,
+    pool: &Pool,
+    asked: AskedShape,
+    context: &Context<'_>,
+) -> Result<(), Failure> {
     if !POOL_OPTIONS.iter().any(|option| context.is_given(option)) {
         return Ok(());
     }
     let nodes = pool.stats()?.nodes;
     let Some(node) = nodes.first() else { return Ok(()) };
     let agrees = |option: &str| match option {
-        "memory" => args.memory == Some(node.memory_bytes),
-        "memory_max" => args.memory_max == Some(node.memory_max_bytes),
-        "nodes" => usize::from(args.nodes) == nodes.len(),
-        "device_memory" => args.device_memory == node.device_bytes,
+        "memory" => asked.memory_bytes == Some(node.memory_bytes),
+        "memory_max" => asked.memory_max_bytes == Some(node.memory_max_bytes),
+        "nodes" => usize::from(asked.nodes) == nodes.len(),
+        "device_memory" => asked.device_bytes == Some(node.device_bytes),
         // A pool does not record whether its memory was reserved, and its files have the group and the mode.
         _ => false,
     };
     let Some(option) = POOL_OPTIONS.iter().find(|option| context.is_given(option) && !agrees(option)) else {
         return Ok(());
     };
+    let value = match *option {
+        "memory" => asked.memory_bytes.map(size::show),
+        "memory_max" => asked.memory_max_bytes.map(size::show),
+        "nodes" => Some(asked.nodes.to_string()),
+        "device_memory" => asked.device_bytes.map(size::show),
+        _ => None,
+    };
     Err(Failure::Usage(format!(
-        "create {}: --{} cannot change the existing pool, which has {} of {} and {} of device memory; omit the options \
-         of the pool; `farwood grow` gives it more memory",
-        args.url,
+        "{command}: --{}{} cannot change the existing pool, which has {} of {} and {} of device memory; omit the \
+         options of the pool, name a pool that does not exist, or use `farwood grow`",
         option.replace('_', "-"),
+        value.map_or_else(String::new, |value| format!(" {value}")),
         size::count(nodes.len() as u64, "memory node", "memory nodes"),
         size::show(node.memory_bytes),
         size::show(node.device_bytes)
@@ -494,7 +546,7 @@ fn report(urls: &[&Url], args: &Args, context: &mut Context<'_>) -> Result<Outco
 }
 
 /// Reads permissions in octal digits. For clap's `value_parser`.
-fn octal(text: &str) -> Result<u32, String> {
+pub(crate) fn octal(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
     mode.ok_or_else(|| "give octal digits, such as 0640".to_owned())
 }

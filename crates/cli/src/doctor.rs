@@ -1,16 +1,18 @@
 //! `farwood doctor`: the shared memory and the pools of this machine, and the objects that crashed processes left.
 
+use super::access::AccessArgs;
 use super::card::{card_json, card_text};
-use super::stat::pool_json;
+use super::stat::{pool_json, rights_json, rights_text};
 use super::{Context, Failure, Format, Outcome, size};
-use farwood::Url;
 use farwood::doctor::{self, PoolReport, Rdma, Report, Swept};
+use farwood::{Access, Url};
 use serde_json::{Value, json};
 
 const EXAMPLES: &str = "\
 Examples:
   farwood doctor
   farwood doctor tcp://127.0.0.1:7470,127.0.0.1:7471
+  farwood doctor --read-only    also pools that this user may only read
   farwood doctor --sweep        remove what crashed processes left
   FARWOOD_SHM_DIR=/mnt/shm farwood doctor";
 
@@ -19,7 +21,7 @@ Examples:
 /// Prints each problem with the command that resolves it. The command attaches to each pool for a moment and
 /// takes the lowest client slot that no live process uses. If a crashed client had that slot, the command frees the
 /// slot and lists only the other crashed clients. Without --sweep, the command changes nothing else; it never removes
-/// a pool.
+/// a pool. With --read-only it takes no slot and changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -32,11 +34,16 @@ pub(crate) struct Args {
     /// Exit with code 1 if there are problems
     #[arg(long)]
     strict: bool,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if args.sweep && args.access.access() == Access::ReadOnly {
+        return Err(Failure::Usage("doctor: --sweep changes pools; omit it, or --read-only".to_owned()));
+    }
     let swept = if args.sweep { Some(doctor::sweep_with(&args.pools)?) } else { None };
-    let report = doctor::examine_with(&args.pools)?;
+    let report = doctor::examine_as(&args.pools, args.access.access())?;
     match context.format {
         Format::Json => context.json(&as_json(&report, swept.as_ref()))?,
         Format::Text => as_text(&report, swept.as_ref(), context)?,
@@ -135,7 +142,7 @@ fn pool_text(pool: &PoolReport, context: &mut Context<'_>) -> Result<(), Failure
         }
     }
     for segment in &pool.segments {
-        writeln!(out, "    {}", segment.path.display())?;
+        writeln!(out, "    {}: {}", segment.path.display(), rights_text(segment))?;
     }
     Ok(())
 }
@@ -199,11 +206,11 @@ fn report_json(pool: &PoolReport) -> Value {
         Err(error) => json!({ "pool": pool.url, "error": error.message_of_command() }),
     };
     let segment = |segment: &doctor::Segment| {
-        json!({
-            "path": segment.path,
-            "bytes": segment.bytes,
-            "resident_bytes": segment.resident_bytes,
-        })
+        let mut value = rights_json(segment);
+        value["path"] = json!(segment.path);
+        value["bytes"] = segment.bytes.into();
+        value["resident_bytes"] = segment.resident_bytes.into();
+        value
     };
     value["segments"] = pool.segments.iter().map(segment).collect();
     value

@@ -3,13 +3,12 @@
 use super::access::AccessArgs;
 use super::size;
 use super::{Context, Failure, Format, Outcome};
-use crate::backup::{Figures, LIST_POOLS, not_opened, progress_of, signals};
+use crate::backup::{Figures, LIST_POOLS, is_stream, not_opened, progress_of, refuse_terminal, signals};
 use crate::failure::shown;
 use farwood::Url;
 use farwood::backup::{BackupSummary, Dump};
 use serde_json::json;
-use std::io::{self, IsTerminal as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 const EXAMPLES: &str = "\
@@ -41,12 +40,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let begun = Instant::now();
-    let to_stdout = args.output == Path::new("-");
-    if to_stdout && io::stdout().is_terminal() {
-        return Err(Failure::Usage(format!(
-            "dump {}: a backup is no text, and stdout is a terminal; give -o FILE",
-            args.url
-        )));
+    let to_stdout = is_stream(&args.output);
+    if to_stdout {
+        refuse_terminal("dump", &args.url, "-o FILE")?;
     }
     let opened = args.access.find(args.url.pool_url());
     let pool = opened.map_err(|error| not_opened("dump", &args.url, error, LIST_POOLS))?;
@@ -70,7 +66,7 @@ fn report(
     context: &mut Context<'_>,
 ) -> Result<Outcome, Failure> {
     let figures = Figures { summary, seconds };
-    if args.output == Path::new("-") {
+    if is_stream(&args.output) {
         context.out.flush()?;
         writeln!(context.messages, "dumped {}: {figures}", args.url)?;
     } else if context.format == Format::Json {

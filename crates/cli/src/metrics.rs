@@ -98,6 +98,12 @@ fn text(counts: &Counts) -> String {
             "Bytes of memory that are backed by pages.",
             counts.resident_bytes,
         ),
+        (
+            "checkpoint_failures_total",
+            "counter",
+            "Checkpoints that could not be written; the log grows meanwhile.",
+            counts.checkpoint_failures,
+        ),
     ];
     let text = rows.into_iter().fold(String::new(), |mut text, (name, kind, help, value)| {
         let name = format!("farwood_{name}");

@@ -1,7 +1,8 @@
 //! `farwood restore`: creates the indexes of a dump, or the pool of an image.
 
 use super::{Context, Failure, Format, Outcome, size};
-use crate::backup::{Figures, image_json, image_text, not_opened, progress_of, signals};
+use crate::backup::{Figures, image_json, image_text, is_stream, not_opened, progress_of, signals};
+use crate::create::{AskedShape, octal, refuse_other_shape, warn_of_shortage};
 use crate::failure::shown;
 use farwood::backup::{
     BackupContents, BackupError, BackupReader, BackupSummary, IndexHeader, Restore, RestoredPool,
@@ -13,7 +14,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 const EXAMPLES: &str = "\
@@ -44,7 +45,7 @@ pub(crate) struct Args {
     /// Check every block of the file, and show its contents, instead of restoring them
     #[arg(long, conflicts_with = "url")]
     list: bool,
-    /// Restore this index of a dump; repeat the option for several [default: all]
+    /// Restore this index of a dump, or list only this one; repeat the option for several [default: all]
     #[arg(long, value_name = "NAME", help_heading = "Dump")]
     index: Vec<String>,
     /// The structure of restored indexes of keys: btree = sherman, radix = smart or hashed = sphinx, with their default
@@ -66,9 +67,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = size::memory_nodes, default_value = "1", requires = "memory",
           help_heading = "Dump")]
     nodes: u16,
-    /// Share the created pool with the users of this group, by name or number
+    /// Share the created pool with the users of this group, by name or number [default: that of an image]
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
+    /// Give the files of the created pool these permissions, as `farwood create --mode` [default: those of an image;
+    /// 0600, or 0660 with --group]
+    #[arg(long, value_name = "MODE", value_parser = octal)]
+    mode: Option<u32>,
 }
 
 /// The structure of an index of keys.
@@ -87,6 +92,9 @@ enum Structure {
 
 /// Options that apply to a dump only.
 const DUMP_OPTIONS: [&str; 6] = ["index", "structure", "key_bytes", "value_bytes", "memory", "nodes"];
+
+/// Options of the files of a pool that the command creates.
+const RIGHTS_OPTIONS: [&str; 2] = ["group", "mode"];
 
 type Input = Box<dyn Read>;
 
@@ -112,10 +120,10 @@ fn check(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
             "restore {file}: {option} is an option of --structure btree; add it, or omit {option}"
         )));
     }
-    let others = [&DUMP_OPTIONS[..], &["group"]].concat();
-    match context.first_given(&others).filter(|_| args.list) {
+    let others = DUMP_OPTIONS.into_iter().filter(|option| *option != "index").chain(RIGHTS_OPTIONS);
+    match context.first_given(&others.collect::<Vec<_>>()).filter(|_| args.list) {
         Some(option) => Err(Failure::Usage(format!(
-            "restore {file}: --list shows the whole file, and restores nothing; omit {option}"
+            "restore {file}: --list shows the file, and restores nothing; omit {option}"
         ))),
         None => Ok(()),
     }
@@ -124,7 +132,7 @@ fn check(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
 /// Opens the file, and reads the first bytes, which show its contents.
 fn open(args: &Args, context: &Context<'_>) -> Result<(Input, BackupContents, ProgressBar), Failure> {
     let failed = |source| Failure::file("restore", "open", &args.file, source);
-    let (mut input, bytes): (Input, _) = if args.file == Path::new("-") {
+    let (mut input, bytes): (Input, _) = if is_stream(&args.file) {
         (Box::new(io::stdin()), None)
     } else {
         let file = File::open(&args.file).map_err(failed)?;
@@ -145,7 +153,7 @@ fn open(args: &Args, context: &Context<'_>) -> Result<(Input, BackupContents, Pr
 fn failed(args: &Args, error: Error) -> Failure {
     match error {
         Error::Backup { operation, source, .. } => {
-            let path = if args.file == Path::new("-") { PathBuf::from("stdin") } else { args.file.clone() };
+            let path = if is_stream(&args.file) { PathBuf::from("stdin") } else { args.file.clone() };
             Error::Backup { operation, path: Some(path), source }.into()
         }
         error => error.into(),
@@ -164,11 +172,17 @@ fn list_dump(
 ) -> Result<Outcome, Failure> {
     let read = || {
         let mut dump = BackupReader::new(input)?;
+        let has = &dump.header().indexes;
+        if let Some(name) = args.index.iter().find(|name| !has.contains(name)) {
+            return Err(BackupError::NoSuchIndex { name: name.clone(), has: has.clone() });
+        }
         let mut indexes = Vec::new();
         while let Some(mut index) = dump.next_index()? {
             let count = index.skip()?;
             bar.set_position(index.bytes());
-            indexes.push((index.header().clone(), count));
+            if args.index.is_empty() || args.index.contains(&index.header().name) {
+                indexes.push((index.header().clone(), count));
+            }
         }
         Ok((dump.header().clone(), indexes, dump.bytes()))
     };
@@ -185,7 +199,7 @@ fn list_dump(
         "dump of {} by Farwood {}: {}, {}; every block is intact",
         header.source,
         header.farwood,
-        size::count(indexes.len() as u64, "index", "indexes"),
+        size::count(header.indexes.len() as u64, "index", "indexes"),
         size::show(bytes)
     )?;
     for (index, entries) in &indexes {
@@ -219,6 +233,7 @@ fn describe(index: &IndexHeader, entries: u64) -> String {
 }
 
 fn list_image(args: &Args, input: Input, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    refuse_dump_options(args, context)?;
     let begun = Instant::now();
     let (header, figures) = check_image(input).map_err(|error| unreadable(args, error))?;
     let seconds = begun.elapsed().as_secs_f64();
@@ -239,6 +254,16 @@ fn list_image(args: &Args, input: Input, context: &mut Context<'_>) -> Result<Ou
     Ok(Outcome::Done)
 }
 
+/// Refuses options that do not apply to the image of a pool.
+fn refuse_dump_options(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    let Some(option) = context.first_given(&DUMP_OPTIONS) else { return Ok(()) };
+    Err(Failure::Usage(format!(
+        "restore {}: {option} applies to a dump, and this is the image of a pool, whose indexes and memory are \
+         restored as they were; omit {option}",
+        shown(&args.file)
+    )))
+}
+
 fn restore_image(
     args: &Args,
     url: &Url,
@@ -248,12 +273,7 @@ fn restore_image(
 ) -> Result<Outcome, Failure> {
     let begun = Instant::now();
     let file = shown(&args.file);
-    if let Some(option) = context.first_given(&DUMP_OPTIONS) {
-        return Err(Failure::Usage(format!(
-            "restore {file}: {option} applies to a dump, and this is the image of a pool, whose indexes and memory are \
-             restored as they were; omit {option}"
-        )));
-    }
+    refuse_dump_options(args, context)?;
     if url.index().is_some() {
         return Err(Failure::Usage(format!(
             "restore {file}: this is the image of a pool, which is restored as a whole; write {}",
@@ -264,6 +284,9 @@ fn restore_image(
         RestoredPool::at(url).interrupt(signals()?).progress(|at| bar.set_position(at.file_bytes));
     if let Some(group) = &args.group {
         restored = restored.group(group);
+    }
+    if let Some(mode) = args.mode {
+        restored = restored.mode(mode);
     }
     let figures = restored.from_reader(input).map_err(|error| failed(args, error))?;
     let seconds = begun.elapsed().as_secs_f64();
@@ -287,26 +310,10 @@ fn restore_dump(
     context: &mut Context<'_>,
 ) -> Result<Outcome, Failure> {
     let begun = Instant::now();
-    if args.group.is_some() && args.memory.is_none() {
-        return Err(Failure::Usage(format!(
-            "restore {}: --group applies to a pool that --memory creates; add it, or omit --group",
-            shown(&args.file)
-        )));
-    }
-    let new_name = match (url.index(), args.index.as_slice()) {
-        (None, _) => None,
-        (Some(name), [index]) => Some((index, name)),
-        (Some(_), _) => {
-            return Err(Failure::Usage(format!(
-                "restore {}: {url} names one index; choose the index of the dump with --index NAME, or write {}",
-                shown(&args.file),
-                url.pool_url()
-            )));
-        }
-    };
+    let new_name = new_name(args, url, context)?;
     // A file that is no dump changes no pool.
     let backup = BackupReader::new(input).map_err(|error| unreadable(args, error))?;
-    let (pool, made) = open_pool(args, &url.pool_url())?;
+    let (pool, made) = open_pool(args, &url.pool_url(), context)?;
     let mut restore = Restore::into(&pool).interrupt(signals()?).progress(|at| {
         bar.set_position(at.bytes);
         bar.set_message(format!("{}: {}", at.index, size::count(at.entries, "entry", "entries")));
@@ -334,16 +341,50 @@ fn restore_dump(
     report(args, url, Figures { summary: &summary, seconds: begun.elapsed().as_secs_f64() }, context)
 }
 
+/// The index of the dump that gets the name in the URL, and that name.
+fn new_name<'a>(
+    args: &'a Args,
+    url: &'a Url,
+    context: &Context<'_>,
+) -> Result<Option<(&'a String, &'a str)>, Failure> {
+    let file = shown(&args.file);
+    if let Some(option) = context.first_given(&RIGHTS_OPTIONS).filter(|_| args.memory.is_none()) {
+        return Err(Failure::Usage(format!(
+            "restore {file}: {option} applies to a pool that --memory creates; add it, or omit {option}"
+        )));
+    }
+    match (url.index(), args.index.as_slice()) {
+        (None, _) => Ok(None),
+        (Some(name), [index]) => Ok(Some((index, name))),
+        (Some(_), _) => Err(Failure::Usage(format!(
+            "restore {file}: {url} names one index; choose the index of the dump with --index NAME, or write {}",
+            url.pool_url()
+        ))),
+    }
+}
+
 /// The pool, and whether this command has created it.
-fn open_pool(args: &Args, url: &Url) -> Result<(Pool, bool), Failure> {
+fn open_pool(args: &Args, url: &Url, context: &mut Context<'_>) -> Result<(Pool, bool), Failure> {
     match (Pool::open(url), args.memory) {
         (Err(error), Some(memory)) if error.kind() == ErrorKind::NotFound => {
             let options = PoolOptions::new().memory_bytes(memory).nodes(args.nodes);
+            let options = args.mode.into_iter().fold(options, PoolOptions::mode);
             Pool::create(url, &args.group.iter().fold(options, PoolOptions::group))?;
+            warn_of_shortage(url, memory.saturating_mul(args.nodes.into()), context)?;
             Ok((Pool::open(url)?, true))
         }
         (Err(error), _) => Err(not_opened("restore", url, error, "add --memory SIZE to create it")),
-        (Ok(pool), _) => Ok((pool, false)),
+        (Ok(pool), _) => {
+            let command = format!("restore {} into {url}", shown(&args.file));
+            let asked = AskedShape {
+                memory_bytes: args.memory,
+                memory_max_bytes: None,
+                nodes: args.nodes,
+                device_bytes: None,
+            };
+            refuse_other_shape(&command, &pool, asked, context)?;
+            Ok((pool, false))
+        }
     }
 }
 
@@ -364,14 +405,20 @@ fn report(
     figures: Figures<'_>,
     context: &mut Context<'_>,
 ) -> Result<Outcome, Failure> {
-    match context.format {
-        Format::Json => {
+    let (file, renamed) = (shown(&args.file), args.index.first().filter(|_| url.index().is_some()));
+    match (context.format, renamed) {
+        (Format::Json, _) => {
             let restored: Vec<_> = names(url, figures.summary).collect();
-            context.json(&json!({ "restored": restored, "contents": figures.json() }))?;
+            let contents = figures.json();
+            context.json(&json!({ "restored": restored, "renamed_from": renamed, "contents": contents }))?;
         }
-        Format::Text => {
-            let file = shown(&args.file);
-            writeln!(context.messages, "restored {file} into {}: {figures}", url.pool_url())?;
+        (Format::Text, Some(index)) => {
+            writeln!(context.messages, "restored {index} of {file} as {url}: {figures}")?;
+        }
+        (Format::Text, None) => {
+            let names: Vec<_> = figures.summary.indexes.iter().map(|index| index.name.as_str()).collect();
+            let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+            writeln!(context.messages, "restored {file} into {}{names}: {figures}", url.pool_url())?;
         }
     }
     Ok(Outcome::Done)

@@ -1,7 +1,9 @@
 //! `farwood save`: the memory of a pool in shared memory as a file.
 
 use super::{Context, Failure, Format, Outcome};
-use crate::backup::{LIST_POOLS, image_json, image_text, not_opened, progress_of, signals};
+use crate::backup::{
+    LIST_POOLS, image_json, image_text, is_stream, not_opened, progress_of, refuse_terminal, signals,
+};
 use crate::failure::shown;
 use farwood::Url;
 use farwood::backup::SavedPool;
@@ -13,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   farwood save shm://demo /var/lib/farwood/demo.farwood
   farwood restore /var/lib/farwood/demo.farwood shm://demo     after the reboot
+  farwood save shm://demo - | ssh other 'farwood restore - shm://demo'
   systemctl enable --now farwood-pool@demo                     both, by deploy/farwood-pool@.service";
 
 /// Write the memory of a pool in shared memory to a file, so that the pool survives a reboot
@@ -26,7 +29,7 @@ Examples:
 pub(crate) struct Args {
     /// shm://POOL
     url: Url,
-    /// The file
+    /// The file; `-` is stdout
     file: PathBuf,
 }
 
@@ -40,23 +43,26 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
             args.url.to_shell_word()
         )));
     }
+    let to_stdout = is_stream(&args.file);
+    if to_stdout {
+        refuse_terminal("save", &args.url, "FILE")?;
+    }
     let bar = progress_of(context, None);
-    let saved = SavedPool::at(&args.url)
-        .interrupt(signals()?)
-        .progress(|at| bar.set_position(at.memory_bytes))
-        .to_file(&args.file);
+    let pool =
+        SavedPool::at(&args.url).interrupt(signals()?).progress(|at| bar.set_position(at.memory_bytes));
+    let saved = if to_stdout { pool.to_writer(&mut *context.out) } else { pool.to_file(&args.file) };
     bar.finish_and_clear();
     let saved = saved.map_err(|error| not_opened("save", &args.url, error, LIST_POOLS))?;
     let seconds = begun.elapsed().as_secs_f64();
-    match context.format {
-        Format::Json => {
-            let (pool, file) = (args.url.to_string(), args.file.display().to_string());
-            context.json(&json!({ "saved": pool, "file": file, "contents": image_json(&saved, seconds) }))?;
-        }
-        Format::Text => {
-            let (file, figures) = (shown(&args.file), image_text(&saved, seconds));
-            writeln!(context.messages, "saved {} to {file}: {figures}", args.url)?;
-        }
+    let figures = image_text(&saved, seconds);
+    if to_stdout {
+        context.out.flush()?;
+        writeln!(context.messages, "saved {}: {figures}", args.url)?;
+    } else if context.format == Format::Json {
+        let (pool, file) = (args.url.to_string(), args.file.display().to_string());
+        context.json(&json!({ "saved": pool, "file": file, "contents": image_json(&saved, seconds) }))?;
+    } else {
+        writeln!(context.messages, "saved {} to {}: {figures}", args.url, shown(&args.file))?;
     }
     Ok(Outcome::Done)
 }

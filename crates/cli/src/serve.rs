@@ -3,13 +3,15 @@
 mod spatial;
 
 use super::card::{card_json, card_text};
+use super::create::warn_beyond_machine;
+use super::failure::shown;
 use super::log::{Log, Style};
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
 use farwood::error::{RdmaError, TcpError};
 use farwood::node::{
-    AcceptedTokens, DeviceReport, DeviceSpec, Durability, EtcdAddress, HostPort, Identity, MemoryNode,
-    NodeCounts, NodeEvent, NodeEvents, NodeFile, NodeSpec, Registrant, Registration, ServerTls,
+    AcceptedTokens, DeviceReport, DeviceSpec, Durability, EtcdAddress, HostPort, Identity, LogReport,
+    MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile, NodeSpec, Registrant, Registration, ServerTls,
 };
 use farwood::spatial::ServerMonitor;
 use farwood::{Error, Url};
@@ -386,6 +388,10 @@ fn serve_node(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure
     // Report a wrong option before the memory is allocated.
     args.registrant(spec.listen)?;
     args.warn_of_secrets(context)?;
+    // Memory in a file of level orderly need not be in the memory of the machine.
+    if args.file.is_none() || args.durability != Durability::Orderly {
+        warn_beyond_machine(&args.listen, args.memory, context)?;
+    }
     raise_descriptors(spec.connections_max);
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(system("wait for signals"))?;
     let watch = args.watch()?;
@@ -395,7 +401,7 @@ fn serve_node(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure
     log.name(&url);
     let registration = args.registrant(node.address())?.map(|registrant| register(registrant, events));
     let registration = registration.transpose()?;
-    introduce((&spec, &node), &url, card.as_ref(), watch.as_ref(), context)?;
+    introduce((args, &spec, &node), &url, card.as_ref(), watch.as_ref(), context)?;
     let monitor = ServerMonitor::default();
     let served = args.spatial.clone().map(|index| (index, monitor.clone()));
     let watch = watch.map(|watch| watch.start(node.monitor(), served)).transpose();
@@ -502,7 +508,7 @@ fn register(registrant: Registrant, events: NodeEvents) -> Result<Registration, 
 
 /// Prints the line that reports readiness. Scripts wait for it.
 fn introduce(
-    (spec, node): (&NodeSpec, &MemoryNode),
+    (args, spec, node): (&Args, &NodeSpec, &MemoryNode),
     url: &str,
     card: Option<&DeviceReport>,
     watch: Option<&Watch>,
@@ -510,6 +516,7 @@ fn introduce(
 ) -> Result<(), Failure> {
     let certified = spec.tls.as_ref().is_some_and(ServerTls::requires_certificates);
     let tls = if spec.tls.is_some() { ", over TLS" } else { "" };
+    let report = node.log_report();
     match context.format {
         Format::Json => {
             let metrics = watch.and_then(|watch| watch.address().ok()).map(|at| at.to_string());
@@ -521,11 +528,13 @@ fn introduce(
                 "metrics": metrics,
                 "tls": spec.tls.is_some(),
                 "rdma": card.map(card_json),
+                "durability": args.file.as_ref().map(|_| args.durability.to_string()),
+                "restart": report.map(restart_json),
             }))?;
         }
         Format::Text => writeln!(
             context.out,
-            "{url}: {} and {} of device memory, open to {}{tls}{}",
+            "{url}: {} and {} of device memory, open to {}{tls}{}{}",
             size::show(node.memory_bytes()),
             size::show(node.device_bytes()),
             match (spec.token.is_some(), certified) {
@@ -535,10 +544,45 @@ fn introduce(
                 (false, true) => "clients with a certificate",
                 (false, false) => "every client that can connect",
             },
-            card.map_or_else(String::new, |card| format!("; verbs executed by {}", card_text(card)))
+            card.map_or_else(String::new, |card| format!("; verbs executed by {}", card_text(card))),
+            args.file.as_deref().map_or_else(String::new, |path| restart_text(path, args.durability, report))
         )?,
     }
     Ok(context.out.flush()?)
+}
+
+/// The restart of a memory node with a log.
+fn restart_json(report: LogReport) -> serde_json::Value {
+    json!({
+        "new": report.is_new,
+        "records": report.records,
+        "log_bytes": report.log_bytes,
+        "seconds": report.duration.as_secs_f64(),
+        "cut": (report.cut > 0).then_some(report.cut),
+        "last_changes_lost": report.may_miss,
+    })
+}
+
+/// The same as text, with the level.
+fn restart_text(path: &Path, level: Durability, report: Option<LogReport>) -> String {
+    let path = shown(path);
+    let Some(report) = report else { return format!("; in {path}, durability {level}") };
+    if report.is_new {
+        return format!("; in the new file {path}, durability {level}");
+    }
+    let records = size::count(report.records, "record", "records");
+    let cut = if report.cut > 0 { format!(", up to cut {}", report.cut) } else { String::new() };
+    let lost = if report.may_miss {
+        "; the machine has failed, so the changes of the last interval are lost, and a pool of several memory nodes \
+         returns to a cut when a process opens it"
+    } else {
+        ""
+    };
+    format!(
+        "; restored from {path} and {records} of its log ({}) in {:.1} s{cut}, durability {level}{lost}",
+        size::show(report.log_bytes),
+        report.duration.as_secs_f64()
+    )
 }
 
 /// The accepted tokens in a file.
@@ -563,8 +607,25 @@ fn raise_descriptors(connections: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, MEMORY_NODE_OPTIONS, SHARED_MEMORY_OPTIONS};
+    use super::{Args, Durability, LogReport, MEMORY_NODE_OPTIONS, SHARED_MEMORY_OPTIONS, restart_text};
     use clap::Args as _;
+    use std::path::Path;
+    use std::time::Duration;
+
+    #[test]
+    fn the_first_line_has_the_level_and_the_restart() {
+        let text = |report| restart_text(Path::new("node"), Durability::Always, report);
+        let new = LogReport { is_new: true, ..LogReport::default() };
+        assert_eq!(text(Some(new)), "; in the new file node, durability always");
+        assert_eq!(text(None), "; in node, durability always");
+        let duration = Duration::from_millis(1240);
+        let old = LogReport { records: 1, log_bytes: 1 << 20, cut: 7, duration, ..LogReport::default() };
+        assert_eq!(
+            text(Some(old)),
+            "; restored from node and 1 record of its log (1 MiB) in 1.2 s, up to cut 7, durability always"
+        );
+        assert!(text(Some(LogReport { may_miss: true, ..old })).contains("returns to a cut"));
+    }
 
     #[test]
     fn every_refused_option_exists() {

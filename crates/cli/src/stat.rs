@@ -3,6 +3,7 @@
 use super::access::AccessArgs;
 use super::card::kind;
 use super::{Context, Failure, Format, Outcome, refuse_search_parameters, size, warn_of_locks};
+use farwood::doctor::{self, Segment};
 use farwood::node::{NodeDevice, NodeReport};
 use farwood::spatial::{CatfishConfig, ServerStats};
 use farwood::stats::{
@@ -50,9 +51,21 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         )));
     }
     let stats = args.access.find(args.url.clone())?.stats()?;
+    // All files of a pool have the same owner and the same rights.
+    let file = doctor::segments(&args.url)?.into_iter().next();
     match context.format {
-        Format::Json => context.json(&pool_json(&args.url.to_string(), &stats))?,
-        Format::Text => pool_text(&args.url, &stats, context)?,
+        Format::Json => {
+            let mut value = pool_json(&args.url.to_string(), &stats);
+            value["files"] = file.as_ref().map(rights_json).into();
+            context.json(&value)?;
+        }
+        Format::Text => {
+            writeln!(context.out, "{}", args.url)?;
+            if let Some(file) = &file {
+                writeln!(context.out, "  files: {}", rights_text(file))?;
+            }
+            pool_text(&stats, context)?;
+        }
     }
     let slots = stats.damaged_slots.into_iter().map(|slot| slot.error);
     match slots.chain(stats.damaged_entries.into_iter().map(|entry| entry.error)).next() {
@@ -347,9 +360,18 @@ fn growth_text(node: &NodeStats) -> String {
     }
 }
 
-fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<(), Failure> {
+/// The owner and the permissions of a file of a pool.
+pub(super) fn rights_json(file: &Segment) -> Value {
+    json!({ "mode": format!("{:04o}", file.mode), "owner": file.owner, "group": file.group })
+}
+
+/// The same as text.
+pub(super) fn rights_text(file: &Segment) -> String {
+    format!("mode {:04o}, owner {}, group {}", file.mode, file.owner, file.group)
+}
+
+fn pool_text(stats: &PoolStats, context: &mut Context<'_>) -> Result<(), Failure> {
     let out = &mut context.out;
-    writeln!(out, "{url}")?;
     for (at, node) in stats.nodes.iter().enumerate() {
         writeln!(
             out,

@@ -227,8 +227,9 @@ pub mod node {
     };
     #[cfg(feature = "tcp")]
     pub use farwood_transport::tcp::{
-        AcceptedTokens, Durability, GoneClient, HostPort, Identity, LATENCY_BUCKETS, MemoryNode, NodeCounts,
-        NodeEvent, NodeEvents, NodeFile, NodeMonitor, NodeReport, NodeSpec, ServerTls, Token, secret_warning,
+        AcceptedTokens, Durability, GoneClient, HostPort, Identity, LATENCY_BUCKETS, LogReport, MemoryNode,
+        NodeCounts, NodeEvent, NodeEvents, NodeFile, NodeMonitor, NodeReport, NodeSpec, ServerTls, Token,
+        secret_warning,
     };
 }
 

@@ -212,6 +212,7 @@ impl PowerLoss {
             mutant: self.mutant,
             checkpoint_bytes_least: Some(CHECKPOINT_BYTES),
             returns_max: Some(Duration::ZERO),
+            ..LogTuning::default()
         };
         let durability = self.level.durability();
         let file = Some(NodeFile { durability, log_tuning, ..NodeFile::new(folder.file()) });

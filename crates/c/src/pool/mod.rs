@@ -34,6 +34,11 @@ pub struct FwPoolOptions {
     pub nodes: u32,
     /// `FW_RESERVE_MEMORY` or 0.
     pub flags: u32,
+    /// The permissions of the files of the pool, such as 0640 for a group that reads it; the default is 0600, or 0660
+    /// with a group.
+    pub mode: u32,
+    /// Must be 0.
+    pub reserved: u32,
 }
 
 /// An index in the directory of a pool.
@@ -63,7 +68,13 @@ fn options_of(given: &FwPoolOptions, group: Option<&str>) -> CallResult<PoolOpti
     if given.flags & !FW_RESERVE_MEMORY != 0 {
         return Err(Failure::argument("fw_pool_options.flags has unknown bits"));
     }
+    if given.reserved != 0 {
+        return Err(Failure::argument("fw_pool_options.reserved must be 0"));
+    }
     let mut options = PoolOptions::new();
+    if given.mode != 0 {
+        options = options.mode(given.mode);
+    }
     if given.memory_bytes != 0 {
         options = options.memory_bytes(given.memory_bytes);
     }
@@ -126,4 +137,26 @@ fn info_of(entry: &IndexEntry, name: *const c_char) -> FwIndexInfo {
         }
     }
     info
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_becomes_that_of_the_library() {
+        let given = FwPoolOptions {
+            size: size_of::<FwPoolOptions>(),
+            memory_bytes: 16 << 20,
+            device_bytes: 0,
+            group: std::ptr::null(),
+            nodes: 0,
+            flags: 0,
+            mode: 0o640,
+            reserved: 0,
+        };
+        let options = options_of(&given, Some("staff")).unwrap();
+        assert_eq!(options, PoolOptions::new().memory_bytes(16 << 20).mode(0o640).group("staff"));
+        assert!(options_of(&FwPoolOptions { reserved: 1, ..given }, None).is_err());
+    }
 }

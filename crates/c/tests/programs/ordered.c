@@ -271,6 +271,17 @@ static void test_newer_struct(void) {
     EXPECT(FW_ERR_INVALID_ARGUMENT, fw_pool_create("shm://newer", &options.known));
 }
 
+/* Permissions that no pool may have. */
+static void test_mode(void) {
+    fw_pool_options options = fw_pool_options_default();
+    options.memory_bytes = 16 << 20;
+    options.mode = 0777;
+    EXPECT(FW_ERR_INVALID_ARGUMENT, fw_pool_create("shm://mode", &options));
+    options.mode = 0;
+    options.reserved = 1;
+    EXPECT(FW_ERR_INVALID_ARGUMENT, fw_pool_create("shm://mode", &options));
+}
+
 /* A struct of an older header lacks the last fields, which then have their defaults. */
 static void test_older_struct(fw_pool *pool) {
     fw_index *index;
@@ -301,5 +312,6 @@ int main(void) {
     OK(fw_pool_close(pool));
     test_errors();
     test_newer_struct();
+    test_mode();
     return 0;
 }

@@ -1,6 +1,8 @@
 //! `farwood dump`, `restore` and `save`.
 
 use crate::machine::{Machine, Ran, lines};
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 /// A machine with `shm://p/numbers`, `shm://p/words`, `shm://p/places` and `shm://p/parks`.
@@ -164,4 +166,148 @@ fn a_pool_is_saved_and_restored_as_a_whole() {
     machine.refused(4, &["restore", file, "shm://p"], &["exists already"]);
     let listed = machine.ok(&["restore", file, "--list"]);
     assert!(listed.contains("image of shm://p by Farwood 0.1.0: 1 memory node with"), "{listed}");
+}
+
+#[test]
+fn an_image_passes_through_pipes() {
+    let machine = with_indexes();
+    let before = shown(&machine, "shm://p");
+    let mut save = machine.command(&["save", "shm://p", "-"]);
+    let mut save = save.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut restore = machine.command(&["restore", "-", "shm://again"]);
+    let restored = Ran::of(restore.stdin(save.stdout.take().unwrap()).output().unwrap());
+    let saved = Ran::of(save.wait_with_output().unwrap());
+    assert_eq!((saved.code, restored.code), (0, 0), "{saved:?} {restored:?}");
+    saved.says(&["saved shm://p: "]);
+    assert!(!machine.path().join("-").exists());
+    assert_eq!(shown(&machine, "shm://again"), before);
+}
+
+#[test]
+fn a_list_has_the_chosen_indexes() {
+    let machine = with_indexes();
+    machine.ok(&["dump", "shm://p", "-o", "backup"]);
+    let listed = machine.ok(&["restore", "backup", "--list", "--index", "words", "--index", "parks"]);
+    let names: Vec<_> = listed.lines().skip(1).filter_map(|line| line.split('\t').next()).collect();
+    assert_eq!(names, ["parks", "words"], "{listed}");
+    let listed = &machine.json(&["restore", "backup", "--list", "--index", "words"])[0];
+    assert_eq!(listed["indexes"].as_array().unwrap().len(), 1);
+    machine.refused(3, &["restore", "backup", "--list", "--index", "none"], &["it has no index 'none'"]);
+    machine.refused(2, &["restore", "backup", "--list", "--memory", "64MiB"], &["restores nothing"]);
+    machine.ok(&["save", "shm://p", "image"]);
+    machine.refused(2, &["restore", "image", "--list", "--index", "words"], &["--index applies to a dump"]);
+}
+
+/// No option is ignored: what a pool and an index have already is compared with it.
+#[test]
+fn options_without_effect_are_refused() {
+    let machine = with_indexes();
+    machine.ok(&["dump", "shm://p", "-o", "backup"]);
+    machine.ok(&["create", "shm://q", "--memory", "128MiB"]);
+    let restore = |more: &[&'static str]| [&["restore", "backup"], more].concat();
+    machine.refused(
+        2,
+        &restore(&["shm://q", "--memory", "64MiB"]),
+        &["--memory 64 MiB cannot change the existing pool, which has 1 memory node of 128 MiB"],
+    );
+    machine.refused(
+        2,
+        &restore(&["shm://q", "--memory", "128MiB", "--nodes", "2"]),
+        &["--nodes 2 cannot change"],
+    );
+    machine.refused(
+        2,
+        &restore(&["shm://q", "--memory", "128MiB", "--mode", "0640"]),
+        &["--mode cannot change"],
+    );
+    machine.refused(
+        2,
+        &restore(&["shm://q", "--mode", "0640"]),
+        &["--mode applies to a pool that --memory creates"],
+    );
+    let spatial = ["index 'places': it is spatial, and keeps its structure"];
+    machine.refused(2, &restore(&["shm://q", "--index", "places", "--structure", "radix"]), &spatial);
+    machine.ok(&["dump", "shm://p/places", "-o", "places"]);
+    machine.refused(2, &["restore", "places", "shm://q", "--structure", "radix"], &spatial);
+    assert_eq!(machine.json(&["stat", "shm://q"])[0]["indexes"].as_array().unwrap().len(), 0);
+    machine.ok(&restore(&["shm://q", "--memory", "128MiB", "--structure", "radix"]));
+    machine.refused(2, &["create", "shm://q/r", "--memory", "64MiB"], &["--memory 64 MiB cannot change"]);
+}
+
+#[test]
+fn a_restore_names_the_indexes() {
+    let machine = with_indexes();
+    machine.ok(&["dump", "shm://p", "-o", "backup"]);
+    let renamed = machine.run(&["restore", "backup", "shm://p/w2", "--index", "words"]);
+    renamed.says(&["restored words of backup as shm://p/w2: 1 index, 300 entries"]);
+    let renamed = &machine.json(&["restore", "backup", "shm://p/w3", "--index", "words"])[0];
+    assert_eq!((&renamed["restored"][0], &renamed["renamed_from"]), (&"shm://p/w3".into(), &"words".into()));
+    let all = machine.run(&["restore", "backup", "shm://q", "--memory", "256MiB"]);
+    all.says(&["restored backup into shm://q (numbers, parks, places, words): 4 indexes"]);
+}
+
+/// Errors of files have the exit code of the table, and a remedy.
+#[test]
+fn errors_of_files_name_the_remedy() {
+    let machine = with_indexes();
+    machine.ok(&["dump", "shm://p", "-o", "backup"]);
+    let small = "name a file on another file system";
+    let missing = "a file in an existing directory";
+    let folder = "name a file instead of the directory";
+    for (code, arguments, words) in [
+        (5, &["dump", "shm://p", "-o", "/dev/full"][..], ["dump /dev/full: No space left", small]),
+        (5, &["save", "shm://p", "/dev/full"], ["save /dev/full: No space left", small]),
+        (2, &["dump", "shm://p", "-o", "none/x"], ["dump none/x: No such file", missing]),
+        (2, &["save", "shm://p", "none/x"], ["save none/x: No such file", missing]),
+        (2, &["dump", "shm://p", "-o", "."], ["dump .: ", folder]),
+        (2, &["restore", ".", "shm://p"], ["restore: cannot read .: Is a directory", folder]),
+        (2, &["dump", "shm://p", "-o", "backup/x"], ["backup/x: Not a directory", "parents are directories"]),
+    ] {
+        machine.refused(code, arguments, &words);
+    }
+    // Streams.
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let closed = || {
+        let (read, write) = std::io::pipe().unwrap();
+        drop(read);
+        write
+    };
+    for command in [&["dump", "shm://p"][..], &["save", "shm://p", "-"]] {
+        let ran = Ran::of(machine.command(command).stdout(full()).output().unwrap());
+        assert_eq!(ran.code, 5, "{ran:?}");
+        ran.says(&["No space left", small]);
+        let ran = Ran::of(machine.command(command).stdout(closed()).output().unwrap());
+        assert_eq!(ran.code, 10, "{ran:?}");
+        ran.says(&["Broken pipe", "has not read all of it"]);
+    }
+}
+
+/// An image has the permissions of the pool; options of the restore replace them.
+#[test]
+fn a_restored_pool_has_the_permissions_of_the_saved_one() {
+    let machine = Machine::new();
+    machine.ok(&["create", "shm://p", "--memory", "16MiB", "--mode", "0640"]);
+    let data = std::fs::metadata(machine.segment()).unwrap();
+    let stat = machine.ok(&["stat", "shm://p"]);
+    assert!(stat.contains("  files: mode 0640, owner "), "{stat}");
+    assert_eq!(machine.json(&["stat", "shm://p"])[0]["files"]["mode"], "0640");
+    let doctor = &machine.json(&["doctor", "--read-only"])[0]["pools"][0];
+    assert_eq!(
+        (&doctor["segments"][0]["mode"], &doctor["clients"]),
+        (&"0640".into(), &serde_json::json!([]))
+    );
+    assert!(machine.ok(&["doctor"]).contains("farwood.p.0: mode 0640, owner "));
+    machine.refused(2, &["doctor", "--read-only", "--sweep"], &["--sweep changes pools"]);
+    machine.ok(&["save", "shm://p", "image"]);
+    machine.ok(&["drop", "shm://p"]);
+    for (options, mode) in [(&[][..], 0o640), (&["--mode", "0604"], 0o604), (&["--mode", "0600"], 0o600)] {
+        machine.ok(&[&["restore", "image", "shm://p"], options].concat());
+        let restored = std::fs::metadata(machine.segment()).unwrap();
+        assert_eq!(restored.permissions().mode() & 0o7777, mode, "{options:?}");
+        assert_eq!(
+            std::os::unix::fs::MetadataExt::gid(&restored),
+            std::os::unix::fs::MetadataExt::gid(&data)
+        );
+        machine.ok(&["drop", "shm://p"]);
+    }
 }

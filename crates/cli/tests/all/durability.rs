@@ -3,7 +3,7 @@
 //! `FARWOOD_KILLS=N cargo test --release -p farwood-cli --test all durability` kills N memory nodes instead of 6.
 
 use crate::machine::Machine;
-use crate::serve::{Served, unused_address};
+use crate::serve::{Served, metrics_of, unused_address};
 use farwood::{BTree, Hashed, Index, Pool, Radix};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -213,4 +213,69 @@ fn a_stopped_memory_node_restarts_from_its_checkpoint() {
         "always",
     ];
     machine.refused(8, &serve, &["node: the page at offset", "is damaged"]);
+}
+
+/// A checkpoint that cannot be written is reported, and the memory node goes on with its log, also over a restart.
+#[test]
+fn a_memory_node_continues_without_a_checkpoint_that_cannot_be_written() {
+    /// More than the log has before a checkpoint is due.
+    const VALUES: u64 = 80;
+    let machine = Machine::new();
+    // More than a small shared memory has.
+    let folder = tempfile::tempdir().unwrap();
+    let (file, taken) = (folder.path().join("node"), folder.path().join("node.new"));
+    let listen = unused_address();
+    let options =
+        ["--file", file.to_str().unwrap(), "--durability", "interval=1", "--metrics", "127.0.0.1:0"];
+    let mut node = Served::start_at(&machine, &listen, &options);
+    // The name of the incomplete file is taken.
+    std::fs::create_dir(&taken).unwrap();
+    let pool = Pool::open(listen.as_str()).unwrap();
+    let index = pool.create_index::<u64, Vec<u8>>("blobs", &Radix::new()).unwrap();
+    for number in 0..VALUES {
+        index.put(number % 4, vec![number as u8; 1 << 20]).unwrap();
+    }
+    let line = node.hear("cannot write a checkpoint of");
+    assert!(line.contains("node: Is a directory") && line.contains("free space"), "{line}");
+    let metrics = metrics_of(&node, "/metrics");
+    assert!(!metrics.contains("farwood_checkpoint_failures_total 0\n"), "{metrics}");
+    index.put(5, b"later".to_vec()).unwrap();
+    drop((index, pool));
+    node.stop();
+    std::fs::remove_dir(&taken).unwrap();
+    let _node = Served::start_at(&machine, &listen, &options);
+    let pool = Pool::open(listen.as_str()).unwrap();
+    let index = pool.open_index::<u64, Vec<u8>>("blobs").unwrap();
+    assert_eq!(index.get(5).unwrap().as_deref(), Some(&b"later"[..]));
+    assert_eq!(index.get(3).unwrap().map(|value| value[0]), Some(VALUES as u8 - 1));
+}
+
+/// A restart reports what it has restored, and a failed start leaves no lock.
+#[test]
+fn a_restart_reports_the_level_and_the_applied_log() {
+    let machine = Machine::new();
+    let listen = unused_address();
+    let options = ["--file", "node", "--durability", "always"];
+    let node = Served::start_at(&machine, &listen, &options);
+    assert_eq!((&node.told["durability"], &node.told["restart"]["new"]), (&"always".into(), &true.into()));
+    let index = format!("{listen}/i");
+    machine.ok(&["create", &index]);
+    machine.ok(&["put", &index, "1", "2"]);
+    drop(node);
+    let node = Served::start_at(&machine, &listen, &options);
+    let restart = &node.told["restart"];
+    assert!(restart["records"].as_u64().unwrap() > 2 && restart["seconds"].as_f64().is_some(), "{restart}");
+    assert_eq!((&restart["new"], &restart["last_changes_lost"]), (&false.into(), &false.into()));
+    assert!(machine.path().join("node.lock").exists());
+    let (status, _) = node.stop();
+    assert!(status.success() && !machine.path().join("node.lock").exists());
+    std::fs::write(machine.path().join("node"), "damaged").unwrap();
+    let serve = [&["serve", "--listen", "tcp://127.0.0.1:0", "--memory", "64MiB"][..], &options].concat();
+    assert_ne!(machine.run(&serve).code, 0);
+    assert!(!machine.path().join("node.lock").exists());
+    let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", "other"]);
+    assert_eq!(
+        (&node.told["durability"], &node.told["restart"]),
+        (&"orderly".into(), &serde_json::Value::Null)
+    );
 }

@@ -14,6 +14,8 @@ pub(crate) struct Served {
     process: Child,
     pub(crate) url: String,
     metrics: Option<String>,
+    /// The object that it printed at its start.
+    pub(crate) told: serde_json::Value,
 }
 
 /// An address whose port the system gives to no client. Otherwise a client that reconnects to a memory node that was
@@ -54,7 +56,7 @@ impl Served {
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let told: serde_json::Value = serde_json::from_str(&line).unwrap();
         let metrics = told["metrics"].as_str().map(str::to_owned);
-        Self { process, url: told["listen"].as_str().unwrap().to_owned(), metrics }
+        Self { process, url: told["listen"].as_str().unwrap().to_owned(), metrics, told }
     }
 
     /// `host:port`.
@@ -444,7 +446,7 @@ fn the_metrics_have_the_lookups_of_a_served_spatial_index() {
 }
 
 /// The response of a memory node's port of metrics.
-fn metrics_of(node: &Served, path: &str) -> String {
+pub(crate) fn metrics_of(node: &Served, path: &str) -> String {
     let mut stream = TcpStream::connect(node.metrics.as_deref().unwrap()).unwrap();
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
     let mut text = String::new();
@@ -632,4 +634,19 @@ fn a_memory_node_that_loses_its_file_ends_beside_a_spatial_server_too() {
         assert!(begun.elapsed() < Duration::from_secs(20), "the memory node does not end");
     };
     assert_eq!(status.code(), Some(10), "{status}");
+}
+
+/// More memory than the machine has is a warning: pages are allocated when they are used.
+#[test]
+fn memory_that_the_machine_does_not_have_is_a_warning() {
+    let machine = Machine::new();
+    let all = &machine.json(&["doctor"])[0]["memory_bytes"];
+    let more = format!("{}MiB", (all.as_u64().unwrap() >> 20).next_multiple_of(8) + 8);
+    let mut node = Served::start_of(&machine, &more);
+    node.hear("of memory, and the machine has");
+    let created = machine.run(&["create", "shm://more", "--memory", &more]);
+    assert_eq!(created.code, 0, "{created:?}");
+    created.says(&["warning: shm://more: it may use", "and the machine has", "give less --memory"]);
+    let created = machine.run(&["create", "shm://less", "--memory", "16MiB"]);
+    assert!(!created.err.contains("the machine has"), "{created:?}");
 }

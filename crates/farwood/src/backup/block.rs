@@ -13,6 +13,7 @@
 //! off.
 
 use super::error::{BackupError, BackupResult};
+use farwood_fabric::u32_at;
 use std::io::{self, Read, Write};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -187,7 +188,7 @@ impl<R: Read> BlockReader<R> {
         if head[..8] != *MAGIC {
             return Err(BackupError::NotABackup);
         }
-        let version = u32::from_le_bytes(head[8..12].try_into().expect("4 bytes"));
+        let version = u32_at(&head, 8);
         if version != VERSION {
             return Err(BackupError::Version { found: version, known: VERSION });
         }
@@ -203,8 +204,7 @@ impl<R: Read> BlockReader<R> {
         self.block_at = self.at;
         let mut head = [0; BLOCK_HEAD_BYTES];
         self.fill(&mut head)?;
-        let number = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes")) as usize;
-        let (stored_bytes, bytes) = (number(4), number(8));
+        let [stored_bytes, bytes] = [4, 8].map(|at| u32_at(&head, at) as usize);
         if stored_bytes > bytes || bytes > BLOCK_BYTES_MAX {
             return Err(self.damaged("the lengths in its head are impossible"));
         }

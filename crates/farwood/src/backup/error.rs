@@ -116,12 +116,30 @@ impl BackupError {
             }
             Self::NotRemoved { .. } => Some("end the processes that use them, and drop them"),
             Self::InUse { .. } => Some("end them first; `farwood dump` copies the indexes while they run"),
-            Self::Io(_)
-            | Self::Interrupted
-            | Self::NoSuchIndex { .. }
-            | Self::Options { .. }
-            | Self::Unfit { .. } => None,
+            Self::Io(error) => Some(of_io(error)),
+            Self::Interrupted | Self::NoSuchIndex { .. } | Self::Options { .. } | Self::Unfit { .. } => None,
         }
+    }
+}
+
+/// The remedy for a file that cannot be read or written.
+fn of_io(error: &io::Error) -> &'static str {
+    use io::ErrorKind::{
+        BrokenPipe, FileTooLarge, IsADirectory, NotADirectory, NotFound, PermissionDenied, QuotaExceeded,
+        ReadOnlyFilesystem, StorageFull,
+    };
+    match error.kind() {
+        StorageFull | QuotaExceeded => "free some space, or name a file on another file system",
+        FileTooLarge => {
+            "raise the limit on the size of files (`ulimit -f`), or name a file on another file system"
+        }
+        NotFound => "name an existing file to read, and a file in an existing directory to write",
+        IsADirectory => "name a file instead of the directory",
+        NotADirectory => "name a path whose parents are directories",
+        PermissionDenied => "name a file that this user may use, or change its permissions",
+        ReadOnlyFilesystem => "name a file on a file system that can be written",
+        BrokenPipe => "the program that reads the backup has ended, and has not read all of it",
+        _ => "check the file and its file system",
     }
 }
 

@@ -118,6 +118,12 @@ pub struct ImageHeader {
     pub host_bytes: u64,
     /// Device memory of each, bytes.
     pub device_bytes: u64,
+    /// The permissions of the files, as octal digits; absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The number of their group, if the permissions give it rights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
 }
 
 /// The end of an image.

@@ -129,7 +129,8 @@ impl<'p> SavedPool<'p> {
         let node_0 = segment(0)?;
         let tables = tables(&node_0).map_err(pool)?;
         let used = || failed("save", BackupError::InUse { pool: name.to_string(), processes: Vec::new() });
-        let mut image = ImageWriter::begin(out, &self.header(&shape), &mut self.watch)?;
+        let header = self.header(&shape, rights(&dir, &name).map_err(pool)?);
+        let mut image = ImageWriter::begin(out, &header, &mut self.watch)?;
         for node in (0..shape.nodes).rev() {
             let segment = segment(node)?;
             if !is_of(&segment, &shape, node).map_err(pool)? {
@@ -145,7 +146,7 @@ impl<'p> SavedPool<'p> {
         image.end()
     }
 
-    fn header(&self, shape: &PoolShape) -> ImageHeader {
+    fn header(&self, shape: &PoolShape, (mode, group): (Option<String>, Option<u32>)) -> ImageHeader {
         ImageHeader {
             farwood: env!("CARGO_PKG_VERSION").to_owned(),
             source: self.url.clone(),
@@ -154,8 +155,19 @@ impl<'p> SavedPool<'p> {
             nodes: shape.nodes,
             host_bytes: shape.host_bytes,
             device_bytes: shape.device_bytes,
+            mode,
+            group,
         }
     }
+}
+
+/// The permissions of the files of a pool, and their group if it has some.
+fn rights(dir: &SegmentDir, name: &PoolName) -> Result<(Option<String>, Option<u32>), ShmError> {
+    const OF_GROUP: u32 = 0o070;
+    let pool = dir.list()?.into_iter().find(|pool| pool.name == *name);
+    let file = pool.and_then(|pool| pool.segments.into_iter().next());
+    let mode = file.as_ref().map(|file| format!("{:04o}", file.mode));
+    Ok((mode, file.filter(|file| file.mode & OF_GROUP != 0).map(|file| file.group)))
 }
 
 /// The shape of a pool that no process uses. WRITEs of killed processes are completed.
@@ -264,18 +276,26 @@ impl<'a, 'p, W: Write> ImageWriter<'a, 'p, W> {
 pub struct RestoredPool<'p> {
     url: String,
     group: Option<String>,
+    mode: Option<u32>,
     watch: Watch<'p>,
 }
 
 impl<'p> RestoredPool<'p> {
     /// The new pool gets this URL, which need not be that of the saved one.
     pub fn at(url: impl fmt::Display) -> Self {
-        Self { url: url.to_string(), group: None, watch: Watch::default() }
+        Self { url: url.to_string(), group: None, mode: None, watch: Watch::default() }
     }
 
-    /// Shares the pool with a group of users, as [`PoolOptions::group`] does.
+    /// Shares the pool with a group of users, as [`PoolOptions::group`] does. Without a group and a
+    /// [`mode`](Self::mode), the files have the permissions and the group of the saved pool.
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = Some(group.into());
+        self
+    }
+
+    /// Gives the files these permissions, as [`PoolOptions::mode`] does.
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = Some(mode);
         self
     }
 
@@ -308,7 +328,7 @@ impl<'p> RestoredPool<'p> {
         let backup = |source| failed("restore", source);
         let name = expect_shm(self.url.parse::<Url>()?, "restore")?;
         let mut image = ImageReader::begin(input).map_err(backup)?;
-        let options = self.options(&image.header);
+        let options = self.options(&image.header).map_err(|why| backup(image.blocks.damaged(&why)))?;
         let spec = options.spec(name).map_err(|source| Error::Pool { operation: "restore", source })?;
         let created = shm::create_by(&SegmentDir::from_env(), &spec, |segment, shape, node| {
             image.node(segment, node, &mut self.watch)?;
@@ -322,17 +342,26 @@ impl<'p> RestoredPool<'p> {
         Ok(image.figures())
     }
 
-    fn options(&self, header: &ImageHeader) -> PoolOptions {
-        let options = PoolOptions::new()
+    /// The options of the new pool, or the contradiction of the header.
+    fn options(&self, header: &ImageHeader) -> std::result::Result<PoolOptions, String> {
+        let mut options = PoolOptions::new()
             .memory_bytes(header.host_bytes)
             // The image has the limit of the memory.
             .memory_max_bytes(header.host_bytes)
             .device_bytes(header.device_bytes)
             .nodes(header.nodes);
-        match &self.group {
-            Some(group) => options.group(group),
-            None => options,
+        if self.group.is_none() && self.mode.is_none() {
+            if let Some(mode) = &header.mode {
+                let mode = u32::from_str_radix(mode, 8).ok().filter(|mode| *mode <= 0o777);
+                options = options.mode(mode.ok_or("its mode is not one of a file")?);
+            }
+            return Ok(header
+                .group
+                .into_iter()
+                .fold(options, |options, group| options.group(group.to_string())));
         }
+        options = self.mode.into_iter().fold(options, PoolOptions::mode);
+        Ok(self.group.iter().fold(options, PoolOptions::group))
     }
 }
 
@@ -503,6 +532,7 @@ impl fmt::Debug for RestoredPool<'_> {
         f.debug_struct("RestoredPool")
             .field("url", &self.url)
             .field("group", &self.group)
+            .field("mode", &self.mode)
             .finish_non_exhaustive()
     }
 }

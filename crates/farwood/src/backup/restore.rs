@@ -45,6 +45,8 @@ pub struct Restore<'p> {
     only: BTreeSet<String>,
     renamed: BTreeMap<String, String>,
     structure: Option<RestoredStructure>,
+    /// Whether an index of keys was among those restored.
+    applies_structure: bool,
     interrupt: Option<Interrupt>,
     /// Bytes of the file at the last report.
     reported: u64,
@@ -59,6 +61,7 @@ impl<'p> Restore<'p> {
             only: BTreeSet::new(),
             renamed: BTreeMap::new(),
             structure: None,
+            applies_structure: false,
             interrupt: None,
             reported: 0,
             progress: Box::new(|_| ()),
@@ -78,9 +81,10 @@ impl<'p> Restore<'p> {
     }
 
     /// Creates the indexes of keys with this structure, [`BTree`](crate::BTree), [`Radix`](crate::Radix) or
-    /// [`Hashed`](crate::Hashed), instead of the options that they had. Spatial indexes keep theirs. A B-link tree
-    /// takes lengths that its options do not state from the backup, or from the types. Keys of a radix tree that are
-    /// texts, byte strings or tuples need [`key_bytes`](crate::BTree::key_bytes).
+    /// [`Hashed`](crate::Hashed), instead of the options that they had. Spatial indexes keep theirs; it is an error if
+    /// one of them is [chosen](Self::index), or if there are no others. A B-link tree takes lengths that its options do
+    /// not state from the backup, or from the types. Keys of a radix tree that are texts, byte strings or tuples need
+    /// [`key_bytes`](crate::BTree::key_bytes).
     pub fn structure(mut self, options: impl Into<RestoredStructure>) -> Self {
         self.structure = Some(options.into());
         self
@@ -159,7 +163,12 @@ impl<'p> Restore<'p> {
                 indexes.push(IndexSummary { name, entries });
             }
         }
-        Ok(BackupSummary { indexes, bytes: backup.bytes() })
+        match indexes.first() {
+            Some(index) if self.structure.is_some() && !self.applies_structure => {
+                Err(without_structure(&index.name))
+            }
+            _ => Ok(BackupSummary { indexes, bytes: backup.bytes() }),
+        }
     }
 
     fn takes(&self, name: &str) -> bool {
@@ -192,7 +201,13 @@ impl<'p> Restore<'p> {
     ) -> Result<u64> {
         let header = index.header().clone();
         match header.types {
-            Some(types) => self.restore_entries(index, (&header, &types), name, created),
+            Some(types) => {
+                self.applies_structure = true;
+                self.restore_entries(index, (&header, &types), name, created)
+            }
+            None if self.structure.is_some() && self.only.contains(&header.name) => {
+                Err(without_structure(&header.name))
+            }
             None => self.restore_spatial(index, &header, name, created),
         }
     }
@@ -334,6 +349,13 @@ fn spatial_config(header: &IndexHeader) -> Option<farwood_index::catfish::Catfis
     let mut systems = CoordinateSystem::ALL.into_iter();
     let coordinates = systems.find(|system| system.name() == header.coordinates.as_deref())?;
     Some(CatfishConfig { ids, coordinates, ..CatfishConfig::default() })
+}
+
+/// The error for a structure that has no effect.
+fn without_structure(name: &str) -> Error {
+    let why =
+        "it is spatial, and keeps its structure; omit the structure, or name indexes of keys".to_owned();
+    failed(BackupError::Options { name: name.to_owned(), why })
 }
 
 fn failed(source: BackupError) -> Error {

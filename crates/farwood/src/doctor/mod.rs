@@ -12,6 +12,8 @@ use crate::pool::Pool;
 use crate::pool_stats::PoolStats;
 use crate::shell_word::shell_word;
 use crate::url::Url;
+use farwood_fabric::Access;
+use farwood_transport::any::PoolLocation;
 #[cfg(feature = "rdma")]
 use farwood_transport::rdma::RdmaError;
 use farwood_transport::shm::{PoolFiles, SegmentDir, SegmentFile, ShmError};
@@ -93,12 +95,29 @@ pub struct Segment {
     pub resident_bytes: u64,
     /// The number of the user that it belongs to.
     pub owner: u32,
+    /// The number of the group that it belongs to.
+    pub group: u32,
+    /// Its permissions.
+    pub mode: u32,
 }
 
 impl From<SegmentFile> for Segment {
     fn from(file: SegmentFile) -> Self {
-        Self { path: file.path, bytes: file.bytes, resident_bytes: file.bytes_resident, owner: file.owner }
+        let SegmentFile { path, bytes, bytes_resident, owner, group, mode, .. } = file;
+        Self { path, bytes, resident_bytes: bytes_resident, owner, group, mode }
     }
+}
+
+/// The segments of a pool in shared memory; none for other pools.
+///
+/// # Errors
+/// [`Error::Pool`] if the directory of segments cannot be read; [`Error::Url`].
+pub fn segments(url: &Url) -> Result<Vec<Segment>> {
+    let location = url.pool_url().expect_pool()?;
+    let pools = SegmentDir::from_env().list();
+    let pools = pools.map_err(|source| Error::Pool { operation: "examine", source })?;
+    let is_it = |pool: &PoolFiles| matches!(&location, PoolLocation::Shm(name) if *name == pool.name);
+    Ok(pools.into_iter().filter(is_it).flat_map(|pool| pool.segments).map(Segment::from).collect())
 }
 
 /// A segment whose creation did not finish.
@@ -147,6 +166,20 @@ pub fn examine() -> Result<Report> {
 /// # Errors
 /// As [`examine`]. The report lists errors of single pools.
 pub fn examine_with(others: &[Url]) -> Result<Report> {
+    examine_as(others, Access::ReadWrite)
+}
+
+/// Examines the machine as [`examine_with`]. With [`Access::ReadOnly`] it attaches to no pool and takes no slot, so it
+/// changes nothing, and it examines pools that this process may only read.
+///
+/// # Errors
+/// As [`examine`]. The report lists errors of single pools.
+pub fn examine_as(others: &[Url], access: Access) -> Result<Report> {
+    let report_of = |url: String, segments| report_of(url, segments, access);
+    let pool_report = |files: PoolFiles| {
+        let url = format!("shm://{}", files.name);
+        report_of(url, files.segments.into_iter().map(Segment::from).collect())
+    };
     let dir = SegmentDir::from_env();
     let examine = |source| Error::Pool { operation: "examine", source };
     let mut pools: Vec<_> = dir.list().map_err(examine)?.into_iter().map(pool_report).collect();
@@ -345,14 +378,12 @@ fn problem_of(text: &str) -> &str {
     text.split_once("; ").map_or(text, |(problem, _)| problem)
 }
 
-fn pool_report(files: PoolFiles) -> PoolReport {
-    let url = format!("shm://{}", files.name);
-    report_of(url, files.segments.into_iter().map(Segment::from).collect())
-}
-
-fn report_of(url: String, segments: Vec<Segment>) -> PoolReport {
-    let state = Pool::find(&url).and_then(|pool| pool.stats());
-    PoolReport { url, segments, state }
+fn report_of(url: String, segments: Vec<Segment>, access: Access) -> PoolReport {
+    let found = match access {
+        Access::ReadWrite => Pool::find(&url),
+        Access::ReadOnly => Pool::open_read_only(&url),
+    };
+    PoolReport { url, segments, state: found.and_then(|pool| pool.stats()) }
 }
 
 fn space(path: &Path) -> Result<Space> {

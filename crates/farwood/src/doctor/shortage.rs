@@ -3,11 +3,10 @@
 //! Memory of a pool is allocated as it is used, so a pool may be larger than the file system; `/dev/shm` of a container
 //! often has 64 MiB. When it is full, operations that need a new chunk fail.
 
-use super::{Finding, Segment, Space, space};
-use crate::error::{Error, Result};
+use super::{Finding, Segment, Space, segments, space};
+use crate::error::Result;
 use crate::url::Url;
-use farwood_transport::any::PoolLocation;
-use farwood_transport::shm::{PoolFiles, SegmentDir};
+use farwood_transport::shm::SegmentDir;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -58,15 +57,11 @@ impl fmt::Display for Shortage {
 /// for other pools.
 ///
 /// # Errors
-/// [`Error::Pool`], [`Error::System`] if the directory of segments cannot be read; [`Error::Url`].
+/// [`Error::Pool`](crate::Error::Pool), [`Error::System`](crate::Error::System) if the directory of segments cannot be
+/// read; [`Error::Url`](crate::Error::Url).
 pub fn shortage(url: &Url) -> Result<Option<Shortage>> {
-    let location = url.pool_url().expect_pool()?;
-    let dir = SegmentDir::from_env();
-    let pools = dir.list().map_err(|source| Error::Pool { operation: "examine", source })?;
-    let is_it = |pool: &PoolFiles| matches!(&location, PoolLocation::Shm(name) if *name == pool.name);
-    let files = pools.into_iter().filter(is_it).flat_map(|pool| pool.segments);
-    let segments: Vec<Segment> = files.map(Segment::from).collect();
-    Ok(Shortage::of(&space(dir.path())?, segments.iter()))
+    let segments = segments(url)?;
+    Ok(Shortage::of(&space(SegmentDir::from_env().path())?, segments.iter()))
 }
 
 #[cfg(test)]
@@ -76,7 +71,14 @@ mod tests {
 
     fn segment(directory: &str, mib: u64, resident_mib: u64) -> Segment {
         let path = Path::new(directory).join("farwood.p.0");
-        Segment { path, bytes: mib << 20, resident_bytes: resident_mib << 20, owner: 0 }
+        Segment {
+            path,
+            bytes: mib << 20,
+            resident_bytes: resident_mib << 20,
+            owner: 0,
+            group: 0,
+            mode: 0o600,
+        }
     }
 
     fn shortage_of(free_mib: u64, segments: &[Segment]) -> Option<Shortage> {

@@ -436,11 +436,11 @@ impl Connection {
         if self.access == Access::ReadOnly {
             refuse_changes(frame)?;
         }
+        if let Some(log) = shared.store.log().filter(|_| self.access == Access::ReadWrite) {
+            log.begin_cut(frame.cut)?;
+        }
         let start = self.out.len();
         self.out.extend_from_slice(&[0; HEADER_BYTES / 8]);
-        if let Some(log) = shared.store.log().filter(|_| self.access == Access::ReadWrite) {
-            log.begin_cut(frame.cut);
-        }
         let (mut executed, mut failed, mut record) = (0, None, FrameRecord::default());
         for verb in frame.verbs() {
             let space = FRAME_BYTES_MAX - 8 * (self.out.len() - start);
@@ -514,7 +514,7 @@ impl Connection {
             FrameKind::Control if self.greeted => {
                 let mut bytes = Vec::new();
                 if let Some(log) = shared.store.log().filter(|_| self.access == Access::ReadWrite) {
-                    log.begin_cut(frame.cut);
+                    log.begin_cut(frame.cut)?;
                 }
                 let handled = self.control(shared, frame)?;
                 if handled.is_ok() && frame.code == Control::Identify as u8 {
@@ -601,7 +601,7 @@ impl Connection {
     /// Returns the memory to a cut, after it has ended all other connections.
     fn return_to_cut(&self, shared: &Shared, [cut, number, incarnation, _]: [u64; 4]) -> Result<(), Refusal> {
         let store = &shared.store;
-        store.prepare_return(cut, incarnation).map_err(|why| (Code::WrongPool, why))?;
+        store.prepare_return([cut, number], incarnation).map_err(|why| (Code::WrongPool, why))?;
         shared.registry.end_others(&self.peer)?;
         store.return_to_cut(cut, number).map_err(|why| (Code::WrongPool, why))?;
         shared.log(|| NodeEvent::Returned { cut });

@@ -5,6 +5,7 @@ use crate::wire::Code;
 use farwood_fabric::{ByteCount, ClientId};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 
 /// A compute node that did not leave the pool by itself.
@@ -65,6 +66,18 @@ pub enum NodeEvent {
         /// Their number.
         nodes: u16,
     },
+    /// A checkpoint could not be written. The memory node continues, and its log grows until a later attempt succeeds.
+    CheckpointFailed {
+        /// The file of the memory node.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// A checkpoint was written, after others could not be.
+    CheckpointWritten {
+        /// The file of the memory node.
+        path: PathBuf,
+    },
     /// The RDMA device failed.
     Card(String),
     /// The registration in etcd failed, or works again.
@@ -82,6 +95,8 @@ impl NodeEvent {
             Self::Returned { .. } => "returned",
             Self::Grown { .. } => "grown",
             Self::Extended { .. } => "extended",
+            Self::CheckpointFailed { .. } => "checkpoint_failed",
+            Self::CheckpointWritten { .. } => "checkpoint_written",
             Self::Card(_) => "card",
             Self::Discovery(_) => "discovery",
         }
@@ -98,7 +113,9 @@ impl NodeEvent {
             | Self::Discovery(_)
             | Self::Returned { .. }
             | Self::Grown { .. }
-            | Self::Extended { .. } => None,
+            | Self::Extended { .. }
+            | Self::CheckpointFailed { .. }
+            | Self::CheckpointWritten { .. } => None,
         }
     }
 }
@@ -126,6 +143,15 @@ impl fmt::Display for NodeEvent {
             Self::Discovery(what) => f.write_str(what),
             Self::Grown { memory_bytes } => write!(f, "the memory has grown to {}", ByteCount(*memory_bytes)),
             Self::Extended { nodes } => write!(f, "the pool has {nodes} memory nodes now"),
+            Self::CheckpointFailed { path, why } => write!(
+                f,
+                "cannot write a checkpoint of {}: {why}; the memory node continues, its log beside that file grows, \
+                 and it tries again: free space on that file system",
+                path.display()
+            ),
+            Self::CheckpointWritten { path } => {
+                write!(f, "wrote a checkpoint of {}: the log is short again", path.display())
+            }
             Self::Returned { cut } => write!(
                 f,
                 "a memory node of the pool had lost its last changes, so the memory returned to cut {cut}, and all \

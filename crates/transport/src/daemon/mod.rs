@@ -31,7 +31,7 @@ mod worker;
 pub use counters::{LATENCY_BUCKETS, NodeCounts};
 pub use event::{GoneClient, NodeEvent, NodeEvents};
 pub use event_sums::SummedEvent;
-pub use log::{Durability, FrozenLog, LogMutant, LogTuning};
+pub use log::{Durability, FrozenLog, LogMutant, LogReport, LogTuning};
 pub use node::{MemoryNode, NodeMonitor, TcpMemory, TcpServer};
 pub use spec::{CONNECTIONS_MAX_DEFAULT, NodeSpec};
 pub use store::NodeFile;

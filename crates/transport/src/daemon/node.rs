@@ -1,7 +1,7 @@
 //! A memory node: start, state, stop.
 
 use super::counters::NodeCounts;
-use super::log::{FrozenLog, Log, LogTuning};
+use super::log::{FrozenLog, Log, LogObserver, LogReport, LogTuning};
 use super::registry::{RETURNS_MAX, Registry, RightTokens};
 use super::shared::Shared;
 use super::spec::{NodeSpec, THREADS_DEFAULT_MAX};
@@ -95,7 +95,11 @@ impl MemoryNode {
         let mut node = Self { shared, handles, threads: Vec::new(), syncing: None, address };
         if node.shared.store.log().is_some() {
             let (shared, handles) = (Arc::clone(&node.shared), node.handles.clone());
-            let sync = move || shared.store.run_log(&|| handles.iter().for_each(WorkerHandle::wake));
+            let sync = move || {
+                let wake = || handles.iter().for_each(WorkerHandle::wake);
+                let report = |event| shared.log(|| event);
+                shared.store.run_log(LogObserver { wake: &wake, report: &report });
+            };
             let thread = std::thread::Builder::new().name("farwood-log".to_owned());
             node.syncing = Some(thread.spawn(sync).map_err(system("start a thread"))?);
         }
@@ -148,6 +152,11 @@ impl MemoryNode {
         self.shared.store.log().map(Log::freeze)
     }
 
+    /// Returns the restart of its log; `None`: it has no log.
+    pub fn log_report(&self) -> Option<LogReport> {
+        self.shared.store.log_report()
+    }
+
     /// Returns its counters.
     pub fn counts(&self) -> NodeCounts {
         self.shared.counts()
@@ -190,7 +199,7 @@ impl MemoryNode {
         }
         // The file is closed once, and only if every thread ended normally.
         if all > 0 && ended.is_ok() {
-            ended = self.shared.store.close();
+            ended = self.shared.store.close(&|event| self.shared.log(|| event));
         }
         ended.map_err(failed)
     }

@@ -3,6 +3,7 @@
 use super::counters::{Counters, NodeCounts};
 use super::event::{NodeEvent, NodeEvents};
 use super::event_sums::{EndedSum, EventSums, SummedEvent};
+use super::log::Log;
 use super::registry::Registry;
 use super::spec::NodeSpec;
 use super::store::Store;
@@ -68,6 +69,7 @@ impl Shared {
             connections: registry.connections() as u64,
             resident_bytes: store.resident_bytes(),
             memory_bytes: store.memory_bytes() + store.device_bytes(),
+            checkpoint_failures: store.log().map_or(0, Log::checkpoint_failures),
             ..NodeCounts::sum(&self.counters)
         }
     }

@@ -33,7 +33,8 @@ mod membership;
 pub(super) use growth::MemorySizes;
 pub(super) use membership::Membership;
 
-use super::log::{self, Durability, Log, LogSettings, LogTuning, Origin, Recorder};
+use super::event::NodeEvent;
+use super::log::{self, Durability, Log, LogObserver, LogReport, LogSettings, LogTuning, Origin, Recorder};
 use super::verb_executor::{ImmediateQueue, NodeMemory};
 use crate::error::{FileFault, TcpError};
 use crate::random_number;
@@ -194,6 +195,8 @@ pub(super) struct Store {
     immediates: Arc<ImmediateQueue>,
     /// The log of changes; `None`: there is none.
     log: Option<Log>,
+    /// Its restart.
+    log_report: Option<LogReport>,
     /// Whether clients that were attached to an earlier memory node may continue on its memory.
     has_returning_clients: bool,
     /// Whether verbs execute: not while the pool returns to a cut.
@@ -310,6 +313,7 @@ impl Store {
             membership: Mutex::new(NO_MEMBERSHIP),
             immediates: Arc::default(),
             log: None,
+            log_report: None,
             has_returning_clients: false,
             is_open: AtomicBool::new(true),
         })
@@ -332,7 +336,7 @@ impl Store {
         let recovered = opened.map_err(|fault| file.refused(fault))?;
         store.path = Some(file.path.clone());
         let was_stopped = store.header_word(STATE) == STOPPED;
-        store.log = Some(recovered.log);
+        (store.log, store.log_report) = (Some(recovered.log), Some(recovered.report));
         if recovered.is_new {
             return Ok(store);
         }
@@ -342,6 +346,7 @@ impl Store {
         }
         // Clients that have seen changes that are missing now must not return.
         let may_miss = recovered.may_miss && !was_stopped;
+        store.log_report = Some(LogReport { may_miss, ..recovered.report });
         store.has_returning_clients = !may_miss && !file.clear_fences;
         if !store.has_returning_clients {
             store.set_header_word(INCARNATION, random_number());
@@ -369,10 +374,15 @@ impl Store {
         self.log.as_ref()
     }
 
+    /// The restart of the log.
+    pub(super) fn log_report(&self) -> Option<LogReport> {
+        self.log_report
+    }
+
     /// Syncs the log until the store is closed; see [`Log::run`].
-    pub(super) fn run_log(&self, wake: &dyn Fn()) {
+    pub(super) fn run_log(&self, observer: LogObserver<'_>) {
         if let Some(log) = &self.log {
-            log.run(&self.mapping, &self.file, wake);
+            log.run(&self.mapping, &self.file, observer);
         }
     }
 
@@ -429,10 +439,10 @@ impl Store {
     }
 
     /// Records in the header that the memory is unused and complete.
-    pub(super) fn close(&self) -> io::Result<()> {
+    pub(super) fn close(&self, report: &dyn Fn(NodeEvent)) -> io::Result<()> {
         if let Some(log) = &self.log {
             self.set_header_word(STATE, STOPPED);
-            return log.close(&self.mapping, &self.file);
+            return log.close(&self.mapping, &self.file, report);
         }
         self.file.sync_all()?;
         self.set_header_word(STATE, STOPPED);

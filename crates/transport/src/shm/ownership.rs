@@ -25,7 +25,7 @@ pub(super) const MODE: u32 = 0o600;
 /// The default permissions of every file of a pool that is shared with a group.
 const SHARED_MODE: u32 = 0o660;
 /// The bits of a mode that are permissions.
-const PERMISSIONS: u32 = 0o777;
+pub(super) const PERMISSIONS: u32 = 0o777;
 /// The permissions of other users that no file of a pool gives: execution, and writing by everybody.
 const OF_NOBODY: u32 = 0o013;
 const EXECUTE: u32 = 0o111;

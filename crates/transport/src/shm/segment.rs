@@ -14,7 +14,7 @@
 use super::draft::{self, Draft};
 use super::error::ShmError;
 use super::name::PoolName;
-use super::ownership::{self, FileRights, Trust};
+use super::ownership::{self, FileRights, PERMISSIONS, Trust};
 use super::pages::{self, Pages};
 use super::sys::{self, HUGE_PAGE_BYTES, Mapping};
 use crate::fork::OwnDescriptor;
@@ -241,6 +241,10 @@ pub struct SegmentFile {
     pub bytes_resident: u64,
     /// The number of the user that it belongs to.
     pub owner: u32,
+    /// The number of the group that it belongs to.
+    pub group: u32,
+    /// Its permissions.
+    pub mode: u32,
 }
 
 /// One pool's files, as found by [`SegmentDir::list`].
@@ -437,7 +441,8 @@ impl SegmentDir {
         for FoundFile { name, node, path, data } in found {
             let bytes_resident = data.blocks() * BLOCK_BYTES;
             let bytes = bytes_that_clients_use(&path, node, &data);
-            let segment = SegmentFile { node, path, bytes, bytes_resident, owner: data.uid() };
+            let (owner, group, mode) = (data.uid(), data.gid(), data.mode() & PERMISSIONS);
+            let segment = SegmentFile { node, path, bytes, bytes_resident, owner, group, mode };
             match pools.last_mut() {
                 Some(pool) if pool.name == name => pool.segments.push(segment),
                 _ => pools.push(PoolFiles { name, segments: vec![segment] }),

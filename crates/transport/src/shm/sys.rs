@@ -495,48 +495,52 @@ pub(crate) fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Bytes for the entry of a group: at first, and at most. A group lists its members.
-const GROUP_BYTES: usize = 1 << 10;
-const GROUP_BYTES_MAX: usize = 1 << 22;
+/// Bytes for the entry of a user or a group: at first, and at most. A group lists its members.
+const ENTRY_BYTES: usize = 1 << 10;
+const ENTRY_BYTES_MAX: usize = 1 << 22;
+
+/// A function that finds an entry by its name: name, entry, buffer, bytes of the buffer, pointer to the entry or null.
+type FindByName<E> = unsafe extern "C" fn(
+    *const libc::c_char,
+    *mut E,
+    *mut libc::c_char,
+    libc::size_t,
+    *mut *mut E,
+) -> libc::c_int;
 
 /// Returns the number of the user of that name.
 pub(super) fn user_named(name: &str) -> Option<u32> {
-    let name = CString::new(name).ok()?;
-    let mut bytes: Vec<libc::c_char> = vec![0; GROUP_BYTES];
-    loop {
-        let mut user = MaybeUninit::<libc::passwd>::uninit();
-        let (mut found, length) = (std::ptr::null_mut(), bytes.len());
-        let (entry, buffer) = (user.as_mut_ptr(), bytes.as_mut_ptr());
-        // SAFETY: the name ends with NUL, the entry and the pointer are writable, and the buffer has `length` bytes.
-        let failed = unsafe { libc::getpwnam_r(name.as_ptr(), entry, buffer, length, &raw mut found) };
-        if failed == libc::ERANGE && length < GROUP_BYTES_MAX {
-            bytes.resize(2 * length, 0);
-        } else if failed != 0 || found.is_null() {
-            return None;
-        } else {
-            // SAFETY: the call found the user, and has filled its entry.
-            return Some(unsafe { user.assume_init() }.pw_uid);
-        }
-    }
+    // SAFETY: the function is that of the system, and its entry is a `passwd`.
+    unsafe { number_of(name, libc::getpwnam_r, |user: &libc::passwd| user.pw_uid) }
 }
 
 /// Returns the number of the group of that name.
 pub(super) fn group_named(name: &str) -> Option<u32> {
+    // SAFETY: the function is that of the system, and its entry is a `group`.
+    unsafe { number_of(name, libc::getgrnam_r, |group: &libc::group| group.gr_gid) }
+}
+
+/// Returns the number in the entry of that name.
+///
+/// # Safety
+/// `find` accepts a name that ends with NUL, an entry and a pointer to write, and a buffer of the given length. If it
+/// returns 0 and the pointer is not null, it has filled the entry.
+unsafe fn number_of<E>(name: &str, find: FindByName<E>, number: fn(&E) -> u32) -> Option<u32> {
     let name = CString::new(name).ok()?;
-    let mut bytes: Vec<libc::c_char> = vec![0; GROUP_BYTES];
+    let mut bytes: Vec<libc::c_char> = vec![0; ENTRY_BYTES];
     loop {
-        let mut group = MaybeUninit::<libc::group>::uninit();
+        let mut entry = MaybeUninit::<E>::uninit();
         let (mut found, length) = (std::ptr::null_mut(), bytes.len());
-        let (entry, buffer) = (group.as_mut_ptr(), bytes.as_mut_ptr());
         // SAFETY: the name ends with NUL, the entry and the pointer are writable, and the buffer has `length` bytes.
-        let failed = unsafe { libc::getgrnam_r(name.as_ptr(), entry, buffer, length, &raw mut found) };
-        if failed == libc::ERANGE && length < GROUP_BYTES_MAX {
+        let failed =
+            unsafe { find(name.as_ptr(), entry.as_mut_ptr(), bytes.as_mut_ptr(), length, &raw mut found) };
+        if failed == libc::ERANGE && length < ENTRY_BYTES_MAX {
             bytes.resize(2 * length, 0);
         } else if failed != 0 || found.is_null() {
             return None;
         } else {
-            // SAFETY: the call found the group, and has filled its entry.
-            return Some(unsafe { group.assume_init() }.gr_gid);
+            // SAFETY: the call has filled the entry, whose pointers are into `bytes`.
+            return Some(number(unsafe { entry.assume_init_ref() }));
         }
     }
 }

@@ -18,9 +18,9 @@ pub use crate::client::{
     ServedPool, VerbTransport,
 };
 pub use crate::daemon::{
-    CONNECTIONS_MAX_DEFAULT, Durability, FrozenLog, GoneClient, LATENCY_BUCKETS, LogMutant, LogTuning,
-    MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile, NodeMonitor, NodeSpec, SummedEvent, TcpMemory,
-    TcpServer,
+    CONNECTIONS_MAX_DEFAULT, Durability, FrozenLog, GoneClient, LATENCY_BUCKETS, LogMutant, LogReport,
+    LogTuning, MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile, NodeMonitor, NodeSpec, SummedEvent,
+    TcpMemory, TcpServer,
 };
 pub use crate::error::{FileFault, TcpError};
 pub use crate::stream::{

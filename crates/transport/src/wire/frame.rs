@@ -23,6 +23,8 @@ pub enum Malformed {
     Control(u8),
     /// A frame of this kind is not allowed here.
     UnexpectedFrame(FrameKind),
+    /// The cut is too far ahead of the clock of the memory node.
+    Cut(u64),
 }
 
 impl fmt::Display for Malformed {
@@ -37,6 +39,10 @@ impl fmt::Display for Malformed {
             }
             Self::Control(code) => write!(f, "there is no control {code}"),
             Self::UnexpectedFrame(kind) => write!(f, "an unexpected frame of kind {kind:?}"),
+            Self::Cut(cut) => write!(
+                f,
+                "the cut {cut} is more than 100 years ahead of the clock of this memory node; set the clock"
+            ),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use farwood_fabric::{Access, Address, Memory, NodeId, Remote, client_table};
 use farwood_transport::tcp::{
-    Credentials, MemoryNode, NONCE_BYTES, NodeCounts, NodeSpec, Nonces, PoolAddress, Prover, TcpError,
-    TcpPool, Token,
+    Credentials, Durability, MemoryNode, NONCE_BYTES, NodeCounts, NodeFile, NodeSpec, Nonces, PoolAddress,
+    Prover, TcpError, TcpPool, Token,
 };
 use farwood_transport::wire::{
     ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, HEADER_BYTES, Hello, RequestFrame, VERSION,
@@ -182,6 +182,44 @@ fn bad_frames_close_only_their_connection_and_are_counted() {
         assert_eq!(caller.frame().map(|frame| frame.0), Some(FrameKind::Refused));
     }
     eventually(&node, "only the valid connection is left", |counts| counts.connections == 1);
+}
+
+/// A cut far ahead of the clock would leave no numbers for later cuts: it ends its connection before a verb executes.
+#[test]
+fn a_cut_that_is_not_a_time_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let durability = Durability::Interval(Duration::from_millis(20));
+    let file = Some(NodeFile { durability, ..NodeFile::new(folder.path().join("node")) });
+    let node = MemoryNode::start(&NodeSpec { file, ..spec() }).unwrap();
+    let connect = || {
+        let mut caller = Caller::connect(&node);
+        assert_eq!(caller.say_hello(&hello()).0, FrameKind::Welcome);
+        caller
+    };
+    let mut good = connect();
+    assert_eq!(good.control(Control::Form, [POOL, 0, 2, 0]), Ok([0; 4]));
+    assert_eq!(good.control(Control::FinishForming, [0; 4]), Ok([0; 4]));
+    for cut in [u64::MAX, 1 << 62, 1 << 50] {
+        let mut write = Vec::new();
+        let mut frame = RequestFrame::begin(&mut write);
+        frame.push(WireVerb { at: host(DATA_OFFSET), op: WireOp::Write(&[7; 8], None) });
+        frame.end(1, cut);
+        let mut control = Vec::new();
+        put_words(&mut control, FrameKind::Control, Control::Stat as u8, 0, [0; 4]);
+        control[16..24].copy_from_slice(&cut.to_le_bytes());
+        for bytes in [write, control] {
+            let mut bad = connect();
+            bad.send(&bytes);
+            let (kind, code, _, _, why) = bad.frame().expect("the refusal has a reason");
+            let why = String::from_utf8(why).unwrap();
+            assert_eq!((kind, code), (FrameKind::Refused, Code::Malformed as u8), "{why}");
+            assert!(why.contains("ahead of the clock"), "{why}");
+            assert_eq!(bad.frame(), None, "it ends its connection");
+        }
+    }
+    assert_eq!(good.read_word(DATA_OFFSET), Some(0));
+    let [oldest, newest, ..] = good.control(Control::Cuts, [0; 4]).unwrap();
+    assert!((1..newest).contains(&oldest) && newest < 1 << 50, "{oldest}..{newest}");
 }
 
 #[test]

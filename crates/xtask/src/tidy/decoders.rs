@@ -1,4 +1,5 @@
-//! Code that decodes far memory, or geometries of users, does not panic because of what it reads.
+//! Code that decodes far memory, files of logs and backups, or geometries of users, does not panic because of what it
+//! reads.
 
 use super::rust::{Rust, Token};
 use super::{File, Rule, SourceTree, Violation};
@@ -10,7 +11,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// The modules that decode bytes of far memory or geometries: files, and folders that end with a slash.
+/// The modules that decode bytes of far memory, of files or geometries: files, and folders that end with a slash.
 const MODULES: &[&str] = &[
     "crates/fabric/src/chunks.rs",
     "crates/fabric/src/client_table.rs",
@@ -21,6 +22,9 @@ const MODULES: &[&str] = &[
     "crates/fabric/src/pointer.rs",
     "crates/fabric/src/sealed_word.rs",
     "crates/fabric/src/superblock.rs",
+    "crates/farwood/src/backup/block.rs",
+    "crates/farwood/src/backup/parts.rs",
+    "crates/farwood/src/backup/reader.rs",
     "crates/geometry/src/format/",
     "crates/geometry/src/geometry.rs",
     "crates/index/src/catfish/records/blob.rs",
@@ -41,6 +45,10 @@ const MODULES: &[&str] = &[
     "crates/index/src/sherman/values.rs",
     "crates/index/src/sphinx/table/directory.rs",
     "crates/index/src/sphinx/table/layout.rs",
+    "crates/transport/src/daemon/log/files.rs",
+    "crates/transport/src/daemon/log/record.rs",
+    "crates/transport/src/daemon/log/recovery.rs",
+    "crates/transport/src/daemon/log/segment_reader.rs",
     "crates/transport/src/shm/journal.rs",
     "crates/transport/src/wire/",
 ];

@@ -2,6 +2,7 @@
 
 mod damage;
 mod format;
+mod hostile;
 mod image;
 mod live;
 mod round_trip;

@@ -1,15 +1,18 @@
 //! Appending records: executed changes, in their order.
 
-use super::checkpoint::EarlierCheckpoint;
-use super::cuts::{BaseCheckpoint, CutPhase, Cuts};
-use super::files::SegmentFile;
+use super::checkpoint::{CheckpointFault, EarlierCheckpoint};
+use super::cuts::{BaseCheckpoint, CutPhase, Cuts, cut_max};
+use super::files::{LogLock, SegmentFile};
 use super::granules::Granules;
 use super::record::{Origin, RecordBuilder, RecordKind};
 use super::tuning::{LogMutant, LogSettings};
-use super::{Durability, checkpoint, files};
+use super::{Durability, checkpoint, files, recovery};
+use crate::daemon::event::NodeEvent;
 use crate::shm::Mapping;
+use crate::wire::Malformed;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,8 +21,33 @@ use std::time::{Duration, Instant};
 /// Fewest bytes of a log before a checkpoint.
 const CHECKPOINT_BYTES_LEAST: u64 = 64 << 20;
 
+/// The unit of the blocks of a file.
+const BLOCK_BYTES: u64 = 512;
+
 /// The longest time between two checks whether a checkpoint is due.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// From a checkpoint that could not be written to the next attempt, at least.
+const ATTEMPT_PAUSE_LEAST: Duration = Duration::from_secs(10);
+/// The same, in durations of the attempt that failed.
+const ATTEMPT_PAUSE_ATTEMPTS: u32 = 10;
+
+/// The callers of the thread of the log.
+#[derive(Clone, Copy)]
+pub(in crate::daemon) struct LogObserver<'o> {
+    /// Answers may leave.
+    pub(in crate::daemon) wake: &'o dyn Fn(),
+    /// An event for the operator.
+    pub(in crate::daemon) report: &'o dyn Fn(NodeEvent),
+}
+
+/// A checkpoint that could not be written.
+#[derive(Debug)]
+struct PostponedCheckpoint {
+    /// The time of the next attempt.
+    until: Instant,
+    why: String,
+}
 
 /// Records that are not in the file yet.
 #[derive(Debug)]
@@ -57,11 +85,15 @@ pub(in crate::daemon) struct Log {
     maintenance: Mutex<()>,
     /// Bytes of the last checkpoint.
     checkpoint_bytes: AtomicU64,
+    /// The last checkpoint, if it could not be written.
+    postponed: Mutex<Option<PostponedCheckpoint>>,
+    /// Checkpoints that could not be written.
+    checkpoint_failures: AtomicU64,
     /// Whether the syncing thread has work.
     work: (Mutex<bool>, Condvar),
     stopping: AtomicBool,
     failed: OnceLock<String>,
-    _lock: File,
+    _lock: LogLock,
 }
 
 /// A record under construction. It excludes all other changes until it ends.
@@ -159,7 +191,7 @@ impl Log {
         path: PathBuf,
         (segment, before): (SegmentFile, u64),
         (checkpoint_bytes, cuts): (u64, Cuts),
-        lock: File,
+        lock: LogLock,
     ) -> io::Result<Self> {
         let (last, salt) = (segment.head.first - 1, segment.head.salt);
         let handle = Arc::new(segment.handle()?);
@@ -176,6 +208,8 @@ impl Log {
             cuts,
             maintenance: Mutex::new(()),
             checkpoint_bytes: AtomicU64::new(checkpoint_bytes),
+            postponed: Mutex::new(None),
+            checkpoint_failures: AtomicU64::new(0),
             work: (Mutex::new(false), Condvar::new()),
             stopping: AtomicBool::new(false),
             failed: OnceLock::new(),
@@ -196,11 +230,19 @@ impl Log {
     }
 
     /// Begins the cut of a request, before the request is executed.
+    ///
+    /// # Errors
+    /// The cut is too far ahead of the clock to be one of the pool.
     #[inline]
-    pub(in crate::daemon) fn begin_cut(&self, cut: u64) {
-        if cut > self.cuts.number() && !self.settings.has(LogMutant::CutForgotten) {
-            self.append_cut(cut);
+    pub(in crate::daemon) fn begin_cut(&self, cut: u64) -> Result<(), Malformed> {
+        if cut <= self.cuts.number() || self.settings.has(LogMutant::CutForgotten) {
+            return Ok(());
         }
+        if cut > cut_max() {
+            return Err(Malformed::Cut(cut));
+        }
+        self.append_cut(cut);
+        Ok(())
     }
 
     /// Begins the next cut by itself.
@@ -361,8 +403,9 @@ impl Log {
         self.failed.get().map(|why| io::Error::other(why.clone()))
     }
 
-    /// Syncs and makes checkpoints until [`stop`](Self::stop). `wake` is called when answers may leave.
-    pub(in crate::daemon) fn run(&self, mapping: &Mapping, memory: &File, wake: &dyn Fn()) {
+    /// Syncs and makes checkpoints until [`stop`](Self::stop).
+    pub(in crate::daemon) fn run(&self, mapping: &Mapping, memory: &File, observer: LogObserver<'_>) {
+        let LogObserver { wake, report } = observer;
         let mut synced = Instant::now();
         while !self.stopping.load(Ordering::Acquire) {
             self.wait(synced);
@@ -379,7 +422,7 @@ impl Log {
                 wake();
             }
             if self.is_checkpoint_due() {
-                let _ = self.checkpoint(mapping, memory);
+                self.attempt_checkpoint(mapping, memory, report);
                 wake();
             }
             if self.failed.get().is_some() {
@@ -411,14 +454,56 @@ impl Log {
         {
             return false;
         }
+        if self.postponed().as_ref().is_some_and(|postponed| Instant::now() < postponed.until) {
+            return false;
+        }
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = written.before + written.segment.bytes;
         let least = self.settings.tuning.checkpoint_bytes_least.unwrap_or(CHECKPOINT_BYTES_LEAST);
         bytes > self.checkpoint_bytes.load(Ordering::Relaxed).max(least)
     }
 
+    fn postponed(&self) -> MutexGuard<'_, Option<PostponedCheckpoint>> {
+        self.postponed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checkpoints that could not be written.
+    pub(in crate::daemon) fn checkpoint_failures(&self) -> u64 {
+        self.checkpoint_failures.load(Ordering::Relaxed)
+    }
+
+    /// Makes a checkpoint. If it cannot be written, the log grows until a later attempt succeeds.
+    fn attempt_checkpoint(&self, mapping: &Mapping, memory: &File, report: &dyn Fn(NodeEvent)) {
+        let begun = Instant::now();
+        let path = self.path.clone();
+        match self.checkpoint(mapping, memory) {
+            Ok(()) => {
+                if self.postponed().take().is_some() {
+                    report(NodeEvent::CheckpointWritten { path });
+                }
+            }
+            // The caller sees the failure of the log.
+            Err(CheckpointFault::Log(_)) => {}
+            Err(CheckpointFault::Copy(error)) => {
+                self.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
+                let least = self.settings.tuning.attempt_pause.unwrap_or(ATTEMPT_PAUSE_LEAST);
+                let until = Instant::now() + least.max(ATTEMPT_PAUSE_ATTEMPTS * begun.elapsed());
+                let why = error.to_string();
+                let before = self.postponed().replace(PostponedCheckpoint { until, why: why.clone() });
+                // Each reason is reported once.
+                if before.is_none_or(|before| before.why != why) {
+                    report(NodeEvent::CheckpointFailed { path, why });
+                }
+            }
+        }
+    }
+
     /// Copies the memory into a new checkpoint, and removes the segments that no return needs.
-    pub(in crate::daemon) fn checkpoint(&self, mapping: &Mapping, memory: &File) -> io::Result<()> {
+    pub(in crate::daemon) fn checkpoint(
+        &self,
+        mapping: &Mapping,
+        memory: &File,
+    ) -> Result<(), CheckpointFault> {
         let _excluded = self.exclude_checkpoints();
         let earlier =
             if self.cuts.is_in(CutPhase::Off) { EarlierCheckpoint::Remove } else { EarlierCheckpoint::Keep };
@@ -431,53 +516,83 @@ impl Log {
         mapping: &Mapping,
         memory: &File,
         earlier: EarlierCheckpoint,
-    ) -> io::Result<()> {
+    ) -> Result<(), CheckpointFault> {
+        // About as many bytes as the last time; a copy that grows beyond the free space ends by itself.
+        let resident = memory.metadata().map_err(CheckpointFault::Copy)?.blocks() * BLOCK_BYTES;
+        let bytes = resident.min(self.checkpoint_bytes.load(Ordering::Relaxed));
+        checkpoint::check_space(&self.path, bytes).map_err(CheckpointFault::Copy)?;
         // The rotation syncs what has arrived since, while no verb executes.
-        self.sync()?;
+        self.sync().map_err(CheckpointFault::Log)?;
         let first = self.rotate()?;
-        let failed = |error: io::Error| self.fail("make a checkpoint of", &error);
-        let copied = || {
-            let mut draft =
-                checkpoint::CheckpointDraft::begin(&self.path, mapping.bytes(), [self.salt, first])?;
-            draft.copy(mapping, memory)?;
-            // The copy may have changes that are not durable yet.
-            let (last, cut) = {
-                let tail = self.lock_tail();
-                (tail.next - 1, self.cuts.number())
-            };
-            if !self.settings.has(LogMutant::CheckpointEarly) {
-                self.sync()?;
-            }
-            draft.complete([last, cut], earlier).map(|bytes| (bytes, BaseCheckpoint { first, cut }))
-        };
-        let (bytes, base) = copied().map_err(failed)?;
+        let written = self.write_checkpoint(first, mapping, memory, earlier).inspect_err(|_| {
+            // The attempt may have replaced the checkpoint before the last one.
+            self.cuts.replace_before(recovery::before(&self.path).ok().flatten());
+        });
+        let (bytes, base) = written?;
+        // Which of two checkpoints a failure of the machine leaves is known only if this succeeds.
+        files::sync_folder(&self.path)
+            .map_err(|error| CheckpointFault::Log(self.fail("sync the folder of", &error)))?;
         self.checkpoint_bytes.store(bytes, Ordering::Relaxed);
         self.written.lock().unwrap_or_else(PoisonError::into_inner).before = 0;
         let needed = self.cuts.replace_base(base, earlier);
-        for segment in files::segments(&self.path)?.into_iter().filter(|&segment| segment < needed.first) {
-            // A segment that stays is ignored by a restart, and removed by the next checkpoint.
+        // A segment that stays is ignored by a restart, and removed by the next checkpoint.
+        let segments = files::segments(&self.path).unwrap_or_default();
+        for segment in segments.into_iter().filter(|&segment| segment < needed.first) {
             let _ = std::fs::remove_file(files::segment_path(&self.path, segment));
         }
         Ok(())
     }
 
+    fn write_checkpoint(
+        &self,
+        first: u64,
+        mapping: &Mapping,
+        memory: &File,
+        earlier: EarlierCheckpoint,
+    ) -> Result<(u64, BaseCheckpoint), CheckpointFault> {
+        let begin = || checkpoint::CheckpointDraft::begin(&self.path, mapping.bytes(), [self.salt, first]);
+        let mut draft = begin().map_err(CheckpointFault::Copy)?;
+        draft.copy(mapping, memory).map_err(CheckpointFault::Copy)?;
+        // The copy may have changes that are not durable yet.
+        let (last, cut) = {
+            let tail = self.lock_tail();
+            (tail.next - 1, self.cuts.number())
+        };
+        if !self.settings.has(LogMutant::CheckpointEarly) {
+            self.sync().map_err(CheckpointFault::Log)?;
+        }
+        let bytes = draft.complete([last, cut], earlier).map_err(CheckpointFault::Copy)?;
+        Ok((bytes, BaseCheckpoint { first, cut }))
+    }
+
     /// Begins a new segment; returns the number of its first record.
-    fn rotate(&self) -> io::Result<u64> {
+    fn rotate(&self) -> Result<u64, CheckpointFault> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tail = self.lock_tail();
         let first = tail.next;
-        let failed = |error: io::Error| self.fail("write", &error);
-        written.segment.append(&tail.buffer).map_err(failed)?;
+        let failed = |operation, error: io::Error| CheckpointFault::Log(self.fail(operation, &error));
+        written.segment.append(&tail.buffer).map_err(|error| failed("write", error))?;
         tail.buffer.clear();
-        written.handle.sync_data().map_err(|error| self.fail("sync", &error))?;
+        written.handle.sync_data().map_err(|error| failed("sync", error))?;
         self.last_written.store(first - 1, Ordering::Release);
         self.last_durable.fetch_max(first - 1, Ordering::AcqRel);
         if first > written.segment.head.first {
             let head = files::SegmentHead { first, ..written.segment.head };
-            let bytes = written.segment.bytes;
-            written.segment = SegmentFile::create(&self.path, head).map_err(failed)?;
-            written.handle = Arc::new(written.segment.handle().map_err(failed)?);
-            written.before += bytes;
+            let created = SegmentFile::create(&self.path, head);
+            match created.and_then(|segment| segment.handle().map(|handle| (segment, handle))) {
+                Ok((segment, handle)) => {
+                    // The space of a segment that has ended is not needed.
+                    let _ = written.segment.trim();
+                    written.before += written.segment.bytes;
+                    (written.segment, written.handle) = (segment, Arc::new(handle));
+                }
+                Err(error) => {
+                    // The records that follow are in the segment of before, so a restart must not find this one.
+                    let removed = files::remove_segment(&self.path, first);
+                    removed.map_err(|error| failed("remove a segment of", error))?;
+                    return Err(CheckpointFault::Copy(error));
+                }
+            }
         }
         Ok(first)
     }
@@ -488,13 +603,22 @@ impl Log {
         self.wake();
     }
 
-    /// Makes everything durable, after the last change.
-    pub(in crate::daemon) fn close(&self, mapping: &Mapping, memory: &File) -> io::Result<()> {
-        match self.failure() {
-            Some(error) => Err(error),
-            // A return may need the present checkpoints.
-            None if !self.cuts.is_in(CutPhase::Off) => self.sync(),
-            None => self.checkpoint(mapping, memory),
+    /// Makes everything durable, after the last change. A checkpoint that cannot be written is reported: the next
+    /// start applies the log.
+    pub(in crate::daemon) fn close(
+        &self,
+        mapping: &Mapping,
+        memory: &File,
+        report: &dyn Fn(NodeEvent),
+    ) -> io::Result<()> {
+        if let Some(error) = self.failure() {
+            return Err(error);
         }
+        self.sync()?;
+        // A return may need the present checkpoints.
+        if self.cuts.is_in(CutPhase::Off) {
+            self.attempt_checkpoint(mapping, memory, report);
+        }
+        self.failure().map_or(Ok(()), Err)
     }
 }

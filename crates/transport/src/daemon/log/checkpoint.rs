@@ -9,9 +9,10 @@
 //!          record 8 | checksum of these 8
 //! ```
 
+use super::cuts::cut_max;
 use super::files;
 use crate::shm::{Mapping, stored_range};
-use farwood_fabric::u64_at;
+use farwood_fabric::{ByteCount, u64_at};
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,10 @@ const END_BYTES: usize = 40;
 const OTHER_SIZE: &str =
     "it is of a memory node of another size: give the --device-memory that it was created with";
 
+/// The highest number of a record. Records are numbered from 1, so no log reaches it.
+const RECORD_MAX: u64 = 1 << 62;
+const IMPOSSIBLE: &str = "cannot be those of a log: another program has written it";
+
 /// The treatment of the checkpoint that a new one replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EarlierCheckpoint {
@@ -35,10 +40,46 @@ pub(super) enum EarlierCheckpoint {
     Remove,
 }
 
+/// The reason why a checkpoint was not made.
+#[derive(Debug)]
+pub(in crate::daemon) enum CheckpointFault {
+    /// It cannot be written. The files of before are as they were, and the log continues.
+    Copy(io::Error),
+    /// The log has failed.
+    Log(io::Error),
+}
+
+/// Bytes that a checkpoint leaves free on its file system: the log grows by so much at once.
+const SPARE_BYTES: u64 = files::EXTENT_BYTES;
+/// Pages between two checks of the free space.
+const PAGES_PER_CHECK: u64 = 4096;
+
+/// Fails if a file of `bytes` at `path` would take the space that the log needs.
+pub(super) fn check_space(path: &Path, bytes: u64) -> io::Result<()> {
+    let Some(free) = files::free_bytes(path) else { return Ok(()) };
+    if free >= bytes.saturating_add(SPARE_BYTES) {
+        return Ok(());
+    }
+    let (free, bytes, spare) = (ByteCount(free), ByteCount(bytes), ByteCount(SPARE_BYTES));
+    let why = format!("its file system has {free} free, and needs up to {bytes}, and {spare} more than that");
+    Err(io::Error::new(io::ErrorKind::StorageFull, why))
+}
+
+/// The file of a checkpoint without its name. It is removed unless it gets the name.
+struct DraftFile(Option<PathBuf>);
+
+impl Drop for DraftFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
 /// A checkpoint that is being written.
 pub(super) struct CheckpointDraft<'p> {
     path: &'p Path,
-    temporary: PathBuf,
+    temporary: DraftFile,
     out: BufWriter<File>,
     salt: u64,
     pages: u64,
@@ -51,7 +92,9 @@ fn words(words: &[u64]) -> Vec<u8> {
 impl<'p> CheckpointDraft<'p> {
     pub(super) fn begin(path: &'p Path, bytes: u64, [salt, first]: [u64; 2]) -> io::Result<Self> {
         let temporary = files::draft_path(path);
-        let mut out = BufWriter::with_capacity(1 << 20, files::create(&temporary)?);
+        let file = files::create(&temporary)?;
+        let temporary = DraftFile(Some(temporary));
+        let mut out = BufWriter::with_capacity(1 << 20, file);
         let head = words(&[MAGIC, VERSION, bytes, salt, first, 0, 0]);
         out.write_all(&head)?;
         out.write_all(&xxh3_64(&head).to_le_bytes())?;
@@ -76,6 +119,9 @@ impl<'p> CheckpointDraft<'p> {
     }
 
     fn page(&mut self, number: u64, page: &[u64; PAGE_BYTES / 8]) -> io::Result<()> {
+        if self.pages % PAGES_PER_CHECK == PAGES_PER_CHECK - 1 {
+            check_space(self.path, 0)?;
+        }
         // The words are in the order of the memory, which is little-endian.
         let bytes: Vec<u8> = page.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let checksum = xxh3_64_with_seed(&bytes, number.wrapping_add(self.salt));
@@ -85,8 +131,8 @@ impl<'p> CheckpointDraft<'p> {
         Ok(())
     }
 
-    /// Gives the checkpoint its name; returns its bytes. The log is durable up to `last`, where the cut is `cut`. The
-    /// checkpoint before may get another name.
+    /// Gives the checkpoint its name, which the caller makes durable; returns its bytes. The log is durable up to
+    /// `last`, where the cut is `cut`. The checkpoint before may get another name, also if an error follows.
     pub(super) fn complete(mut self, [last, cut]: [u64; 2], earlier: EarlierCheckpoint) -> io::Result<u64> {
         let end = words(&[END, self.pages, last, cut]);
         self.out.write_all(&end)?;
@@ -101,9 +147,12 @@ impl<'p> CheckpointDraft<'p> {
         if earlier == EarlierCheckpoint::Keep {
             fs::hard_link(self.path, before)?;
         }
-        fs::rename(&self.temporary, self.path)?;
-        files::sync_folder(self.path)?;
-        file.metadata().map(|metadata| metadata.len())
+        let bytes = file.metadata()?.len();
+        if let Some(temporary) = &self.temporary.0 {
+            fs::rename(temporary, self.path)?;
+        }
+        self.temporary.0 = None;
+        Ok(bytes)
     }
 }
 
@@ -119,6 +168,13 @@ pub(super) struct CheckpointHead {
     pub(super) cut: u64,
     /// Bytes of the file.
     pub(super) bytes: u64,
+}
+
+impl CheckpointHead {
+    /// Whether a memory node can have written these numbers.
+    fn is_possible(&self) -> bool {
+        (1..=RECORD_MAX).contains(&self.first) && self.last <= RECORD_MAX && self.cut <= cut_max()
+    }
 }
 
 /// The reason why there is no checkpoint.
@@ -191,8 +247,15 @@ pub(super) fn load(path: &Path, mapping: &Mapping) -> Result<CheckpointHead, NoC
             let is_whole = checksum == pages && u64_at(&rest, 16) == xxh3_64_with_seed(&end, salt);
             let (last, cut) = (u64_at(&rest, 0), u64_at(&rest, 8));
             let whole = CheckpointHead { salt, first, last, cut, bytes };
-            let damaged = || NoCheckpoint::Damaged(format!("the end at offset {at} is damaged"));
-            return is_whole.then_some(whole).ok_or_else(damaged);
+            if !is_whole {
+                return Err(NoCheckpoint::Damaged(format!("the end at offset {at} is damaged")));
+            }
+            if !whole.is_possible() {
+                return Err(NoCheckpoint::Damaged(format!(
+                    "its records {first} to {last} or cut {cut} {IMPOSSIBLE}"
+                )));
+            }
+            return Ok(whole);
         }
         input.read_exact(&mut page)?;
         let offset = number.checked_mul(PAGE_BYTES as u64);
@@ -218,5 +281,7 @@ pub(super) fn span_of(path: &Path) -> io::Result<(u64, u64)> {
     let is_intact = u64_at(&head, 56) == xxh3_64(&head[..56])
         && u64_at(&end, END_BYTES - 8) == xxh3_64_with_seed(&end[..END_BYTES - 8], salt);
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its head or end is damaged");
-    is_intact.then(|| (u64_at(&head, 32), u64_at(&end, 24))).ok_or_else(damaged)
+    let (first, last, cut) = (u64_at(&head, 32), u64_at(&end, 16), u64_at(&end, 24));
+    let head = CheckpointHead { salt, first, last, cut, bytes: 0 };
+    if is_intact && head.is_possible() { Ok((first, cut)) } else { Err(damaged()) }
 }

@@ -24,6 +24,22 @@ const CHECKPOINT_PAUSE_LEAST: Duration = Duration::from_secs(10);
 /// The same, in intervals of its level.
 const CHECKPOINT_PAUSE_INTERVALS: u32 = 10;
 
+/// The largest distance of the cut of a request from the clock, milliseconds: 100 years. It keeps the numbers far from
+/// their end. A smaller one would stop a pool when a clock is wrong: a memory node whose clock was ahead once keeps its
+/// cuts, and one without a clock begins in 1970.
+const CUT_AHEAD_MAX: u64 = 100 * 366 * 24 * 3600 * 1000;
+
+/// Milliseconds since 1970.
+fn time() -> u64 {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    time.as_millis() as u64
+}
+
+/// The highest cut that a memory node accepts from others, and from its files.
+pub(super) fn cut_max() -> u64 {
+    time().saturating_add(CUT_AHEAD_MAX)
+}
+
 /// The part of a memory node in the cuts of its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -109,8 +125,7 @@ impl Cuts {
 
     /// A new cut: the time, or the next number if the clock is behind.
     pub(super) fn next(&self) -> u64 {
-        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        (time.as_millis() as u64).max(self.number().saturating_add(1))
+        time().max(self.number().saturating_add(1))
     }
 
     pub(super) fn bases(&self) -> MutexGuard<'_, BaseCheckpoints> {
@@ -123,6 +138,11 @@ impl Cuts {
         let before = (earlier == EarlierCheckpoint::Keep).then_some(bases.last);
         *bases = BaseCheckpoints { last, before, since: Instant::now() };
         bases.oldest()
+    }
+
+    /// Replaces the checkpoint before the last one by the one that is on the disk.
+    pub(super) fn replace_before(&self, before: Option<BaseCheckpoint>) {
+        self.bases().before = before;
     }
 
     /// Whether a return may still need the checkpoint before the last one.

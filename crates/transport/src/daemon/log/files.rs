@@ -12,7 +12,7 @@ use farwood_fabric::u64_at;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -21,7 +21,7 @@ const VERSION: u64 = 1;
 pub(super) const SEGMENT_HEAD_BYTES: usize = 64;
 const CHECKSUM: usize = 56;
 /// Bytes by which a segment is extended: a file that does not grow is synced faster.
-const EXTENT_BYTES: u64 = 16 << 20;
+pub(super) const EXTENT_BYTES: u64 = 16 << 20;
 
 /// `path` with more text at the end of its name.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -72,26 +72,69 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }
 
+/// Removes a segment without records, also after a failure of the machine.
+pub(super) fn remove_segment(path: &Path, record: u64) -> io::Result<()> {
+    match fs::remove_file(segment_path(path, record)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    sync_folder(path)
+}
+
+/// Free bytes of the file system of `path`; `None`: it does not say.
+pub(super) fn free_bytes(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(folder_of(path)).ok().filter(|stat| stat.f_blocks > 0)?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
 /// A new file that only its owner may access.
 pub(super) fn create(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// The lock of the memory node that uses the log; `None`: another one has it.
-pub(super) fn lock(path: &Path) -> io::Result<Option<File>> {
-    let mut options = File::options();
-    let file = options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(beside(path, ".lock"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(error),
+/// The lock of the memory node that uses a log. Its file is removed at the end, so that a failed start leaves none.
+#[derive(Debug)]
+pub(super) struct LogLock {
+    /// Its lock excludes other memory nodes.
+    _file: File,
+    path: PathBuf,
+    /// The process that has the lock: a forked child does not remove the file of its parent.
+    process: u32,
+}
+
+impl Drop for LogLock {
+    fn drop(&mut self) {
+        if std::process::id() == self.process {
+            let _ = fs::remove_file(&self.path);
+        }
     }
+}
+
+/// Attempts to lock a file that its last owner removes meanwhile.
+const LOCK_ATTEMPTS_MAX: usize = 100;
+
+/// Takes the lock; `None`: another memory node has it.
+pub(super) fn lock(path: &Path) -> io::Result<Option<LogLock>> {
+    let path = beside(path, ".lock");
+    for _ in 0..LOCK_ATTEMPTS_MAX {
+        let mut options = File::options();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // The lock of a file that was removed excludes nobody.
+        let identity = |data: &fs::Metadata| (data.dev(), data.ino());
+        match fs::metadata(&path) {
+            Ok(there) if identity(&there) == identity(&file.metadata()?) => {
+                return Ok(Some(LogLock { _file: file, path, process: std::process::id() }));
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
 /// A number that changes when the machine starts; 0: this system has none.
@@ -178,6 +221,12 @@ impl SegmentFile {
         self.file.write_all(records)?;
         self.bytes = end;
         Ok(())
+    }
+
+    /// Returns the space after the last record to the file system.
+    pub(super) fn trim(&mut self) -> io::Result<()> {
+        self.allocated = self.bytes;
+        self.file.set_len(self.bytes)
     }
 
     /// Another handle of the file, whose sync does not need the lock of the appender.

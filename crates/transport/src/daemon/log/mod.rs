@@ -12,7 +12,7 @@
 //! | `granules.rs` | the last change of each block: whether a READ has seen bytes that are not durable |
 //! | `files.rs` | the names of the files, the head of a segment, the lock |
 //! | `checkpoint.rs` | writing and reading a copy of the memory |
-//! | `recovery.rs` | the restart |
+//! | `recovery.rs`, `segment_reader.rs` | the restart |
 //! | `tuning.rs` | settings and defects for tests |
 //! | `cuts.rs`, `returning.rs` | the states to which several memory nodes return together |
 //!
@@ -41,13 +41,15 @@ mod granules;
 mod record;
 mod recovery;
 mod returning;
+mod segment_reader;
 mod tuning;
 
 pub use appender::FrozenLog;
-pub(super) use appender::{Log, Recorder};
+pub(super) use appender::{Log, LogObserver, Recorder};
 pub(super) use checkpoint::{is_checkpoint, memory_bytes};
 pub(super) use cuts::CutPhase;
 pub(super) use record::Origin;
+pub use recovery::LogReport;
 pub(super) use recovery::open;
 pub(super) use returning::CutSpan;
 pub(super) use tuning::LogSettings;

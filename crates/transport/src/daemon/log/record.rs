@@ -23,6 +23,8 @@ use farwood_fabric::{u32_at, u64_at};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const HEAD_BYTES: usize = 64;
+/// The alignment of records.
+pub(super) const WORD_BYTES: usize = 8;
 const CHECKSUM: usize = 24;
 /// Bytes of an effect before its data.
 const EFFECT_BYTES: usize = 16;
@@ -123,6 +125,7 @@ pub(super) struct LogRecord<'b> {
     pub(super) bytes: usize,
     kind: u8,
     effects: u32,
+    answers: u32,
     body: &'b [u8],
 }
 
@@ -131,6 +134,11 @@ impl<'b> LogRecord<'b> {
     pub(super) fn first(bytes: &'b [u8], salt: u64) -> Option<Self> {
         let record = Self::unchecked(bytes)?;
         let bytes = &bytes[..record.bytes];
+        // Bytes that cannot be a head are not worth a checksum of all that would follow.
+        let is_head = bytes[5..8] == [0; 3] && bytes[34..36] == [0; 2] && record.durable < record.number;
+        if !is_head {
+            return None;
+        }
         // The checksum was made with 0 in its place.
         let mut hash = xxhash_rust::xxh3::Xxh3::with_seed(salt);
         hash.update(&bytes[..CHECKSUM]);
@@ -141,11 +149,7 @@ impl<'b> LogRecord<'b> {
 
     /// As [`first`](Self::first), without the checksum.
     pub(super) fn unchecked(bytes: &'b [u8]) -> Option<Self> {
-        let head = bytes.get(..HEAD_BYTES)?;
-        let length = u32_at(head, 0) as usize;
-        if !(HEAD_BYTES..=RECORD_BYTES_MAX).contains(&length) || !length.is_multiple_of(8) {
-            return None;
-        }
+        let length = Self::length(bytes)?;
         let record = bytes.get(..length)?;
         Some(Self {
             number: u64_at(record, 8),
@@ -153,8 +157,35 @@ impl<'b> LogRecord<'b> {
             bytes: length,
             kind: record[4],
             effects: u32_at(record, 56),
+            answers: u32_at(record, 60),
             body: &record[HEAD_BYTES..],
         })
+    }
+
+    /// The length in the head at the start of `bytes`; `None`: no record has it.
+    pub(super) fn length(bytes: &[u8]) -> Option<usize> {
+        let length = u32_at(bytes.get(..HEAD_BYTES)?, 0) as usize;
+        let is_possible =
+            (HEAD_BYTES..=RECORD_BYTES_MAX).contains(&length) && length.is_multiple_of(WORD_BYTES);
+        is_possible.then_some(length)
+    }
+
+    /// The reason why a record with a right checksum cannot be applied; `None`: it can.
+    pub(super) fn contradiction(&self) -> Option<String> {
+        let answers_bytes = self.answers as usize * WORD_BYTES;
+        let effects_bytes: usize =
+            self.effects().map(|(_, bytes)| EFFECT_BYTES + bytes.len().next_multiple_of(WORD_BYTES)).sum();
+        let is_whole = self.effects().count() == self.effects as usize
+            && self.body.len() == effects_bytes + answers_bytes;
+        match self.kind {
+            _ if !is_whole => Some("does not have the effects and answers that it counts".to_owned()),
+            kind if kind == RecordKind::Cut as u8 => {
+                let is_cut = (self.effects, self.answers) == (0, 1);
+                (!is_cut).then(|| "of a cut has other contents than its number".to_owned())
+            }
+            kind if kind == RecordKind::Frame as u8 || kind == RecordKind::Node as u8 => None,
+            kind => Some(format!("has the kind {kind}, which this version does not know")),
+        }
     }
 
     /// The number of the cut that begins with this record.

@@ -3,16 +3,18 @@
 use super::Durability;
 use super::appender::Log;
 use super::checkpoint::{self, CheckpointDraft, CheckpointHead, EarlierCheckpoint, NoCheckpoint};
-use super::cuts::{BaseCheckpoint, Cuts};
-use super::files::{self, SEGMENT_HEAD_BYTES, SegmentFile, SegmentHead};
+use super::cuts::{BaseCheckpoint, Cuts, cut_max};
+use super::files::{self, LogLock, SEGMENT_HEAD_BYTES, SegmentFile, SegmentHead};
 use super::record::LogRecord;
+use super::segment_reader::SegmentReader;
 use super::tuning::{LogMutant, LogSettings};
 use crate::error::FileFault;
 use crate::random_number;
 use crate::shm::Mapping;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The state of the memory after a restart.
 #[derive(Debug)]
@@ -22,6 +24,25 @@ pub(in crate::daemon) struct Recovered {
     pub(in crate::daemon) is_new: bool,
     /// Whether answered changes may be missing: the machine has failed, and the level at that time permits it.
     pub(in crate::daemon) may_miss: bool,
+    pub(in crate::daemon) report: LogReport,
+}
+
+/// The restart of a memory node with a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogReport {
+    /// Whether it has created its files.
+    pub is_new: bool,
+    /// Records of the log that were applied to the checkpoint.
+    pub records: u64,
+    /// Bytes of these records.
+    pub log_bytes: u64,
+    /// The last cut, milliseconds since 1970; 0: it has no cuts.
+    pub cut: u64,
+    /// Whether answered changes may be missing, because the machine has failed at `interval`. The memory nodes of a
+    /// pool then return to a cut.
+    pub may_miss: bool,
+    /// The time for reading the checkpoint and applying the log.
+    pub duration: Duration,
 }
 
 /// Restores the memory of the files at `path` into fresh memory, and opens the log.
@@ -34,7 +55,7 @@ pub(in crate::daemon) fn open(
     mapping: &Mapping,
     memory: &File,
 ) -> Result<Recovered, FileFault> {
-    let settings = settings.into();
+    let (settings, begun) = (settings.into(), Instant::now());
     let Some(lock) = files::lock(path).map_err(FileFault::System)? else { return Err(FileFault::InUse) };
     let segments = files::segments(path).map_err(FileFault::System)?;
     if !path.exists() {
@@ -44,7 +65,8 @@ pub(in crate::daemon) fn open(
             return Err(FileFault::Damaged(why.to_owned()));
         }
         let log = begin(path, settings, mapping, memory, lock).map_err(FileFault::System)?;
-        return Ok(Recovered { log, is_new: true, may_miss: false });
+        let report = LogReport { is_new: true, ..LogReport::default() };
+        return Ok(Recovered { log, is_new: true, may_miss: false, report });
     }
     let head = checkpoint::load(path, mapping).map_err(refused)?;
     let replayed = replay(path, &segments, &head, (mapping, settings), ReplayEnd::Log)?;
@@ -54,7 +76,15 @@ pub(in crate::daemon) fn open(
     let cuts = Cuts::new(replayed.cut, last, before(path).map_err(FileFault::System)?);
     let log = Log::new(settings, path.to_owned(), (segment, replayed.bytes), (head.bytes, cuts), lock);
     let may_miss = !replayed.is_always && replayed.boot != files::boot();
-    Ok(Recovered { log: log.map_err(FileFault::System)?, is_new: false, may_miss })
+    let report = LogReport {
+        is_new: false,
+        records: replayed.next - head.first,
+        log_bytes: replayed.bytes,
+        cut: replayed.cut,
+        may_miss,
+        duration: begun.elapsed(),
+    };
+    Ok(Recovered { log: log.map_err(FileFault::System)?, is_new: false, may_miss, report })
 }
 
 fn head_of(first: u64, salt: u64, level: Durability) -> SegmentHead {
@@ -64,9 +94,9 @@ fn head_of(first: u64, salt: u64, level: Durability) -> SegmentHead {
 /// Whether the segments are one without records.
 fn is_unused(path: &Path, segments: &[u64]) -> io::Result<bool> {
     let &[only] = segments else { return Ok(false) };
-    let bytes = fs::read(files::segment_path(path, only))?;
-    let salt = SegmentHead::decode(&bytes).map_or(0, |head| head.salt);
-    Ok(!has_records(&bytes, salt))
+    let mut segment = SegmentReader::open(path, only)?;
+    let salt = SegmentHead::decode(segment.fill(SEGMENT_HEAD_BYTES)?).map_or(0, |head| head.salt);
+    Ok(segment.last_durable(salt)?.is_none())
 }
 
 /// Creates the files of fresh memory.
@@ -75,19 +105,27 @@ fn begin(
     settings: LogSettings,
     mapping: &Mapping,
     memory: &File,
-    lock: File,
+    lock: LogLock,
 ) -> io::Result<Log> {
     let salt = random_number();
     let segment = SegmentFile::create(path, head_of(1, salt, settings.level))?;
-    let mut draft = CheckpointDraft::begin(path, mapping.bytes(), [salt, 1])?;
-    draft.copy(mapping, memory)?;
-    let bytes = draft.complete([0, 0], EarlierCheckpoint::Remove)?;
+    let write = || -> io::Result<u64> {
+        let mut draft = CheckpointDraft::begin(path, mapping.bytes(), [salt, 1])?;
+        draft.copy(mapping, memory)?;
+        let bytes = draft.complete([0, 0], EarlierCheckpoint::Remove)?;
+        files::sync_folder(path)?;
+        Ok(bytes)
+    };
+    let bytes = write().inspect_err(|_| {
+        // The next start creates it again.
+        let _ = files::remove_segment(path, 1);
+    })?;
     let cuts = Cuts::new(0, BaseCheckpoint { first: 1, cut: 0 }, None);
     Log::new(settings, path.to_owned(), (segment, 0), (bytes, cuts), lock)
 }
 
 /// The checkpoint before the last one, if it is there.
-fn before(path: &Path) -> io::Result<Option<BaseCheckpoint>> {
+pub(super) fn before(path: &Path) -> io::Result<Option<BaseCheckpoint>> {
     match checkpoint::span_of(&files::before_path(path)) {
         Ok((first, cut)) => Ok(Some(BaseCheckpoint { first, cut })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -202,6 +240,20 @@ impl Replay<'_> {
         LogRecord::first(bytes, self.salt)
     }
 
+    /// Refuses an intact record that no memory node of this version writes.
+    fn check_record(&self, record: &LogRecord<'_>) -> Result<(), String> {
+        if self.settings.has(LogMutant::ChecksumIgnored) {
+            return Ok(());
+        }
+        if let Some(why) = record.contradiction() {
+            return Err(why);
+        }
+        match record.cut() {
+            Some(cut) if cut > cut_max() => Err(format!("begins the cut {cut}, which is not a time")),
+            _ => Ok(()),
+        }
+    }
+
     fn apply_segment(&mut self, first: u64, place: SegmentPlace) -> Result<SegmentEnd, FileFault> {
         let file = files::segment_path(self.path, first);
         let damaged = |why: &str| FileFault::Damaged(format!("{}: {why}", file.display()));
@@ -209,23 +261,28 @@ impl Replay<'_> {
             let why = format!("the records {} to {} before it are missing", self.replayed.next, first - 1);
             return Err(damaged(&why));
         }
-        let bytes = fs::read(&file).map_err(FileFault::System)?;
-        let segment = match SegmentHead::decode(&bytes) {
+        let mut input = SegmentReader::open(self.path, first).map_err(FileFault::System)?;
+        let head = SegmentHead::decode(input.fill(SEGMENT_HEAD_BYTES).map_err(FileFault::System)?);
+        let segment = match head {
             Ok(segment) if (segment.first, segment.salt) == (first, self.salt) => segment,
             // The machine failed before the head of the last segment was durable. Records follow a durable head only,
             // and the restart creates the segment again.
-            Err(_)
-                if place == SegmentPlace::Last && self.durable < first && !has_records(&bytes, self.salt) =>
-            {
-                return Ok(SegmentEnd::Unwritten);
+            Err(why) => {
+                let durable = input.last_durable(self.salt).map_err(FileFault::System)?;
+                if place == SegmentPlace::Last && self.durable < first && durable.is_none() {
+                    return Ok(SegmentEnd::Unwritten);
+                }
+                return Err(damaged(&why));
             }
             Ok(_) => return Err(damaged("it belongs to another log")),
-            Err(why) => return Err(damaged(&why)),
         };
-        let mut offset = SEGMENT_HEAD_BYTES;
-        while let Some(record) = self.record(&bytes[offset..]) {
+        input.skip(SEGMENT_HEAD_BYTES);
+        while let Some(record) = self.record(input.fill_record().map_err(FileFault::System)?) {
             if record.number != self.replayed.next {
                 break;
+            }
+            if let Err(why) = self.check_record(&record) {
+                return Err(damaged(&format!("the record {} {why}", record.number)));
             }
             if let Some(cut) = record.cut() {
                 if matches!(self.end, ReplayEnd::Cut(end) if cut >= end) {
@@ -239,9 +296,12 @@ impl Replay<'_> {
             }
             self.durable = self.durable.max(record.durable);
             self.replayed.next += 1;
-            offset += record.bytes;
+            let bytes = record.bytes;
+            input.skip(bytes);
         }
-        self.durable = self.durable.max(last_durable(&bytes[offset..], self.salt));
+        let offset = input.offset();
+        let durable = input.last_durable(self.salt).map_err(FileFault::System)?;
+        self.durable = self.durable.max(durable.unwrap_or(0));
         if self.durable >= self.replayed.next {
             let why = format!(
                 "the record {} at offset {offset} is damaged, and was durable: {} records were",
@@ -249,29 +309,8 @@ impl Replay<'_> {
             );
             return Err(damaged(&why));
         }
-        self.replayed.bytes += offset as u64;
+        self.replayed.bytes += offset;
         (self.replayed.boot, self.replayed.is_always) = (segment.boot, segment.is_always);
         Ok(SegmentEnd::Records)
     }
-}
-
-/// Whether a segment has an intact record.
-fn has_records(segment: &[u8], salt: u64) -> bool {
-    (0..segment.len()).step_by(8).any(|at| LogRecord::first(&segment[at..], salt).is_some())
-}
-
-/// The last record that an intact record after a damaged one calls durable.
-fn last_durable(rest: &[u8], salt: u64) -> u64 {
-    let mut durable = 0;
-    let mut at = 0;
-    while at + 8 <= rest.len() {
-        match LogRecord::first(&rest[at..], salt) {
-            Some(record) => {
-                durable = durable.max(record.durable);
-                at += record.bytes;
-            }
-            None => at += 8,
-        }
-    }
-    durable
 }

@@ -1,8 +1,8 @@
 //! The return of a memory node to a cut.
 
 use super::appender::Log;
-use super::checkpoint::{self, EarlierCheckpoint};
-use super::cuts::CutPhase;
+use super::checkpoint::{self, CheckpointFault, EarlierCheckpoint};
+use super::cuts::{CutPhase, cut_max};
 use super::files;
 use super::recovery::{ReplayEnd, refused, replay};
 use crate::error::FileFault;
@@ -20,6 +20,11 @@ pub(in crate::daemon) struct CutSpan {
 }
 
 impl Log {
+    /// Whether a memory node may continue with cuts after `resume`.
+    pub(in crate::daemon) fn can_resume_after(&self, resume: u64) -> bool {
+        resume <= self.cuts.number().max(cut_max())
+    }
+
     pub(in crate::daemon) fn enter_cut_phase(&self, phase: CutPhase) {
         self.cuts.enter(phase);
     }
@@ -57,6 +62,10 @@ impl Log {
         clear(mapping, memory)
             .map_err(|error| FileFault::System(self.fail("clear the memory for", &error)))?;
         let restored = checkpoint::load(&base, mapping).map_err(refused).and_then(|head| {
+            if head.cut >= cut {
+                let why = format!("{} has changes after the cut {cut}", base.display());
+                return Err(FileFault::Damaged(why));
+            }
             replay(self.path(), &segments, &head, (mapping, self.settings()), ReplayEnd::Cut(cut))
         });
         if let Err(fault) = restored {
@@ -66,7 +75,13 @@ impl Log {
         finish(mapping);
         self.cuts.set(resume.max(self.cuts.number()));
         drop(tail);
-        self.copy_memory(mapping, memory, EarlierCheckpoint::Remove).map_err(FileFault::System)?;
+        self.copy_memory(mapping, memory, EarlierCheckpoint::Remove).map_err(|fault| {
+            FileFault::System(match fault {
+                // The log does not have the changes of the return.
+                CheckpointFault::Copy(error) => self.fail("make a checkpoint of", &error),
+                CheckpointFault::Log(error) => error,
+            })
+        })?;
         self.cuts.enter(CutPhase::Active);
         self.begin_next_cut();
         self.sync().map_err(FileFault::System)

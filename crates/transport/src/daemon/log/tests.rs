@@ -1,8 +1,10 @@
 //! Restarts after simulated failures: the log is cut at every byte, bits are flipped, pages are lost.
 
-use super::appender::Log;
+use super::appender::{Log, LogObserver};
+use super::checkpoint::CheckpointFault;
 use super::record::Origin;
-use super::{CutPhase, CutSpan, Durability, LogMutant, LogSettings, LogTuning, files, open};
+use super::{CutPhase, CutSpan, Durability, LogMutant, LogSettings, LogTuning, checkpoint, files, open};
+use crate::daemon::event::NodeEvent;
 use crate::error::FileFault;
 use crate::shm::Mapping;
 use rustix::fs::MemfdFlags;
@@ -10,6 +12,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+mod hostile;
 
 const BYTES: u64 = 64 << 10;
 const ORIGIN: Origin = Origin { client: None, connection: 1, tag: 2 };
@@ -314,6 +318,31 @@ fn damaged_checkpoints_and_missing_segments_are_refused() {
     assert!(matches!(Fresh::new().open(&path, Durability::Always), Err(FileFault::InUse)));
 }
 
+/// The file of the lock is removed with the lock, also after a start that fails.
+#[test]
+fn no_lock_stays_after_the_end_of_a_memory_node() {
+    let Written { folder, path, .. } = written(3);
+    let lock = path.with_extension("lock");
+    assert!(!lock.exists());
+    let first = Fresh::new().open(&path, Durability::Always).unwrap();
+    assert!(lock.exists());
+    assert!(matches!(Fresh::new().open(&path, Durability::Always), Err(FileFault::InUse)));
+    assert!(lock.exists(), "it belongs to the first memory node");
+    drop(first);
+    assert!(!lock.exists());
+    fs::write(&path, "damaged").unwrap();
+    assert!(Fresh::new().open(&path, Durability::Always).is_err());
+    // A first start without a checkpoint leaves no segment either.
+    let other = folder.path().join("other");
+    fs::create_dir(files::draft_path(&other)).unwrap();
+    assert!(Fresh::new().open(&other, Durability::Always).is_err());
+    let left =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut left: Vec<_> = left.collect();
+    left.sort();
+    assert_eq!(left, ["node", "node.log.0000000000000001", "node.log.0000000000000029", "other.new"]);
+}
+
 /// A first start that was interrupted before its checkpoint had its name does not block the next one.
 #[test]
 fn an_interrupted_first_start_is_repeated() {
@@ -371,9 +400,9 @@ fn with_cuts(path: &Path, random: &mut u64, checkpoints: &[u64]) -> WithCuts {
             memory.change(&log, random);
         }
         states.push((10 * number, memory.state()));
-        log.begin_cut(10 * number);
+        log.begin_cut(10 * number).unwrap();
         // A cut that is not newer is none.
-        log.begin_cut(10 * number - 5);
+        log.begin_cut(10 * number - 5).unwrap();
         memory.change(&log, random);
         if checkpoints.contains(&number) {
             log.checkpoint(&memory.mapping, &memory.file).unwrap();
@@ -470,4 +499,111 @@ fn a_return_that_fails_leaves_the_log() {
     assert!(memory.state() == before);
     log.return_to([60, 5000], &memory.mapping, &memory.file, |_| ()).unwrap();
     assert!(memory.state() == states[5].1);
+}
+
+/// Asserts that the files restore the memory.
+fn assert_restores(memory: &Fresh, path: &Path, folder: &Path) {
+    let copied = copy(path, folder, Path::new(""), &[]);
+    let restarted = Fresh::new();
+    restarted.open(&copied, Durability::Always).unwrap();
+    assert!(restarted.state() == memory.state());
+}
+
+/// A checkpoint that cannot be written leaves the files of before, no partial file, and a log that continues.
+#[test]
+fn a_log_continues_without_a_checkpoint_that_cannot_be_written() {
+    let folder = folder();
+    let path = folder.path().join("node");
+    let (memory, mut random) = (Fresh::new(), 6);
+    let log = memory.open(&path, Durability::Always).unwrap();
+    // One of the names is a directory, so that the beginning or the end of a checkpoint fails.
+    for taken in [files::draft_path(&path), files::before_path(&path)] {
+        fs::create_dir(&taken).unwrap();
+        for _ in 0..3 {
+            memory.change(&log, &mut random);
+            let fault = log.checkpoint(&memory.mapping, &memory.file).unwrap_err();
+            assert!(matches!(fault, CheckpointFault::Copy(_)), "{fault:?}");
+        }
+        fs::remove_dir(&taken).unwrap();
+        assert!(!files::draft_path(&path).exists());
+        memory.change(&log, &mut random);
+        log.sync().unwrap();
+        assert_restores(&memory, &path, &folder.path().join("copy"));
+    }
+    log.checkpoint(&memory.mapping, &memory.file).unwrap();
+    assert_eq!(files::segments(&path).unwrap().len(), 1);
+    assert_restores(&memory, &path, &folder.path().join("copy"));
+}
+
+/// A checkpoint begins with a new segment. If that cannot be created, the records stay in the segment of before.
+#[test]
+fn a_log_continues_without_a_segment_that_cannot_be_created() {
+    let folder = folder();
+    let path = folder.path().join("node");
+    let (memory, mut random) = (Fresh::new(), 8);
+    let log = memory.open(&path, Durability::Always).unwrap();
+    for _ in 0..3 {
+        memory.change(&log, &mut random);
+        let segment = files::segment_path(&path, log.last() + 1);
+        std::os::unix::fs::symlink(folder.path().join("none/segment"), &segment).unwrap();
+        let fault = log.checkpoint(&memory.mapping, &memory.file).unwrap_err();
+        assert!(matches!(fault, CheckpointFault::Copy(_)), "{fault:?}");
+        memory.change(&log, &mut random);
+        log.sync().unwrap();
+        assert_restores(&memory, &path, &folder.path().join("copy"));
+    }
+    // A segment that cannot be removed would follow records that it does not have.
+    fs::create_dir(files::segment_path(&path, log.last() + 1)).unwrap();
+    let fault = log.checkpoint(&memory.mapping, &memory.file).unwrap_err();
+    assert!(matches!(fault, CheckpointFault::Log(_)) && log.failure().is_some(), "{fault:?}");
+}
+
+/// The thread of the log reports a checkpoint that cannot be written once, tries again, and reports its success.
+#[test]
+fn a_checkpoint_that_cannot_be_written_is_reported_and_tried_again() {
+    let folder = folder();
+    let path = folder.path().join("node");
+    let memory = Fresh::new();
+    let tuning = LogTuning {
+        checkpoint_bytes_least: Some(1 << 10),
+        attempt_pause: Some(Duration::from_millis(1)),
+        ..LogTuning::default()
+    };
+    let settings = LogSettings { level: Durability::Always, tuning };
+    let log = open(&path, settings, &memory.mapping, &memory.file).unwrap().log;
+    fs::create_dir(files::draft_path(&path)).unwrap();
+    let (sender, events) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let (log, memory) = (&log, &memory);
+        scope.spawn(move || {
+            let report = |event| sender.send(event).unwrap();
+            log.run(&memory.mapping, &memory.file, LogObserver { wake: &|| (), report: &report });
+        });
+        let mut random = 9;
+        while log.checkpoint_failures() < 3 {
+            memory.change(log, &mut random);
+            log.before_answers().unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        fs::remove_dir(files::draft_path(&path)).unwrap();
+        let failed = events.recv().unwrap();
+        assert!(matches!(failed, NodeEvent::CheckpointFailed { .. }), "{failed}");
+        let text = failed.to_string();
+        assert!(text.contains(path.to_str().unwrap()) && text.contains("free space"), "{text}");
+        let next = events.recv().unwrap();
+        assert!(matches!(next, NodeEvent::CheckpointWritten { .. }), "{next}");
+        log.stop();
+    });
+    assert!(log.failure().is_none());
+    log.sync().unwrap();
+    assert_restores(&memory, &path, &folder.path().join("copy"));
+}
+
+#[test]
+fn a_checkpoint_that_would_fill_the_file_system_is_not_begun() {
+    let folder = folder();
+    let path = folder.path().join("node");
+    assert!(checkpoint::check_space(&path, 1 << 10).is_ok());
+    let error = checkpoint::check_space(&path, u64::MAX).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
 }

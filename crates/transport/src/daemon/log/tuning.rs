@@ -25,6 +25,8 @@ pub struct LogTuning {
     pub mutant: Option<LogMutant>,
     /// Fewest bytes of a log before a checkpoint, if not the usual number.
     pub checkpoint_bytes_least: Option<u64>,
+    /// The time from a checkpoint that could not be written to the next attempt, if not the usual one.
+    pub attempt_pause: Option<Duration>,
     /// How long clients of before a restart count as alive, if not the usual time.
     pub returns_max: Option<Duration>,
 }

@@ -113,7 +113,9 @@ impl Store {
             other => return Err(format!("its header is damaged: {other} is not a state of a pool")),
         };
         let (node, nodes) = (numbers as u16, (numbers >> 16) as u16);
-        if pool == 0 || node >= nodes || numbers >> 32 != 0 {
+        let (host_bytes, device_bytes) = (self.host_bytes, self.device_bytes);
+        let is_shape = PoolShape { pool, nodes, host_bytes, device_bytes }.refuse().is_none();
+        if pool == 0 || node >= nodes || numbers >> 32 != 0 || !is_shape {
             return Err(format!("its header is damaged: it names node {node} of {nodes} of pool {pool:#x}"));
         }
         *self.membership.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -178,11 +180,15 @@ impl Store {
         self.header_word(RETURNED)
     }
 
-    /// Refuses the verbs of all later requests, because the memory returns to `cut`.
+    /// Refuses the verbs of all later requests, because the memory returns to `cut`, and continues after `number`.
     ///
     /// # Errors
     /// The memory has another incarnation, or cannot return to `cut`. Nothing has changed.
-    pub(in crate::daemon) fn prepare_return(&self, cut: u64, incarnation: u64) -> Result<(), String> {
+    pub(in crate::daemon) fn prepare_return(
+        &self,
+        [cut, number]: [u64; 2],
+        incarnation: u64,
+    ) -> Result<(), String> {
         let CutSpan { oldest, newest } = self.cut_span()?;
         if incarnation != self.incarnation() {
             return Err("another process has returned it to a cut".to_owned());
@@ -192,6 +198,9 @@ impl Store {
         }
         if !(oldest..=newest).contains(&cut) {
             return Err(format!("it can return to the cuts {oldest} to {newest}, and not to {cut}"));
+        }
+        if !self.log().is_some_and(|log| log.can_resume_after(number)) {
+            return Err(format!("the cut {number} is more than 100 years ahead of its clock"));
         }
         self.is_open.store(false, Ordering::Release);
         Ok(())
