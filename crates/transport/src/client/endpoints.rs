@@ -3,12 +3,12 @@
 
 use super::address::PoolAddress;
 use super::credentials::Credentials;
-use super::dial::{AcceptedConnection, dial};
+use super::dial::{AcceptedConnection, control, dial};
 use super::error::ConnectError;
 use super::known_cut::KnownCut;
 use crate::fork::OwnDescriptor;
 use crate::stream::Stream;
-use crate::wire::{Code, Hello};
+use crate::wire::{Code, Control, Hello};
 use farwood_fabric::{ClientId, NodeId, PoolShape};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, ErrorKind};
@@ -35,6 +35,8 @@ pub struct Endpoints {
     /// connection, the compute node counts as alive even if no thread posts.
     presence: Mutex<Option<Stream>>,
     pub(crate) cut: KnownCut,
+    /// The snapshot that all connections use; `None`: they use the live memory.
+    snapshot: Option<u64>,
 }
 
 impl Endpoints {
@@ -51,7 +53,13 @@ impl Endpoints {
             incarnations,
             presence: Mutex::new(None),
             cut: KnownCut::default(),
+            snapshot: None,
         }
+    }
+
+    /// The same endpoints in a snapshot of their memory nodes.
+    pub(super) fn in_snapshot(self, number: u64) -> Self {
+        Self { snapshot: Some(number), ..self }
     }
 
     /// Connects to a memory node as `client`, with a connection number.
@@ -61,10 +69,15 @@ impl Endpoints {
         client: Option<ClientId>,
         connection_number: u64,
     ) -> Result<AcceptedConnection, ConnectError> {
+        // An identity in a snapshot is none in the live memory.
+        let client = client.filter(|_| self.snapshot.is_none());
         let hello = Hello { pool: self.shape.pool, node: node.0, client, connection_number, nonce: None };
         let at = usize::from(node.0);
-        let dialled = dial(&self.address.nodes()[at], &self.credentials, &hello)?;
+        let mut dialled = dial(&self.address.nodes()[at], &self.credentials, &hello)?;
         if dialled.welcome.incarnation == self.incarnations[at] {
+            if let Some(snapshot) = self.snapshot {
+                control(&mut dialled.stream, Control::UseSnapshot, [snapshot, 0, 0, 0])?;
+            }
             return Ok(dialled);
         }
         let why = "it crashed, so that its last writes may be lost, or its fences were cleared; run `farwood check` \

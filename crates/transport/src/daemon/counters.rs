@@ -92,6 +92,8 @@ pub struct NodeCounts {
     pub resident_bytes: u64,
     /// Bytes of host and device memory.
     pub memory_bytes: u64,
+    /// Bytes of the pages of a snapshot, beside the memory; 0: there is none.
+    pub snapshot_bytes: u64,
     /// Requests that took less than `2^i` microseconds and at least half of that; the last bucket also counts
     /// longer ones.
     pub latency: [u64; LATENCY_BUCKETS],

@@ -2,7 +2,7 @@
 
 use super::event_sums::SummedEvent;
 use crate::wire::Code;
-use farwood_fabric::ClientId;
+use farwood_fabric::{ByteCount, ClientId};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::SyncSender;
@@ -55,6 +55,18 @@ pub enum NodeEvent {
         /// The cut: milliseconds since 1970, by the clocks of the memory nodes.
         cut: u64,
     },
+    /// A client has made a snapshot, for `farwood dump --consistent`.
+    SnapshotBegun {
+        /// The address of the client.
+        from: Option<SocketAddr>,
+    },
+    /// A snapshot has ended.
+    SnapshotEnded {
+        /// The memory that it had taken, bytes.
+        bytes: u64,
+        /// The reason, if it was not the end of the dump.
+        why: Option<String>,
+    },
     /// The RDMA device failed.
     Card(String),
     /// The registration in etcd failed, or works again.
@@ -70,6 +82,8 @@ impl NodeEvent {
             Self::Revoked(_) => "revoked",
             Self::Lost(_) => "lost",
             Self::Returned { .. } => "returned",
+            Self::SnapshotBegun { .. } => "snapshot_begun",
+            Self::SnapshotEnded { .. } => "snapshot_ended",
             Self::Card(_) => "card",
             Self::Discovery(_) => "discovery",
         }
@@ -79,10 +93,12 @@ impl NodeEvent {
     /// connections.
     pub fn from(&self) -> Option<String> {
         match self {
-            Self::Refused { from, .. } | Self::BadFrame { from, .. } => from.map(|from| from.to_string()),
+            Self::Refused { from, .. } | Self::BadFrame { from, .. } | Self::SnapshotBegun { from } => {
+                from.map(|from| from.to_string())
+            }
             Self::Repeated { from, .. } => Some(from.to_string()),
             Self::Revoked(gone) | Self::Lost(gone) => gone.from.map(|from| from.to_string()),
-            Self::Card(_) | Self::Discovery(_) | Self::Returned { .. } => None,
+            Self::Card(_) | Self::Discovery(_) | Self::Returned { .. } | Self::SnapshotEnded { .. } => None,
         }
     }
 }
@@ -108,6 +124,11 @@ impl fmt::Display for NodeEvent {
             }
             Self::Card(why) => write!(f, "the RDMA device failed: {why}"),
             Self::Discovery(what) => f.write_str(what),
+            Self::SnapshotBegun { .. } => f.write_str("a snapshot of the memory has begun"),
+            Self::SnapshotEnded { bytes, why: None } => {
+                write!(f, "the snapshot of the memory has ended; it had taken {}", ByteCount(*bytes))
+            }
+            Self::SnapshotEnded { why: Some(why), .. } => f.write_str(why),
             Self::Returned { cut } => write!(
                 f,
                 "a memory node of the pool had lost its last changes, so the memory returned to cut {cut}, and all \

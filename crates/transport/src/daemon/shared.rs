@@ -4,6 +4,7 @@ use super::counters::{Counters, NodeCounts};
 use super::event::{NodeEvent, NodeEvents};
 use super::event_sums::{EndedSum, EventSums, SummedEvent};
 use super::registry::Registry;
+use super::snapshot::EndedSnapshot;
 use super::spec::NodeSpec;
 use super::store::Store;
 use super::verb_executor::VerbExecutor;
@@ -68,6 +69,7 @@ impl Shared {
             connections: registry.connections() as u64,
             resident_bytes: store.resident_bytes(),
             memory_bytes: store.host_bytes() + store.device_bytes(),
+            snapshot_bytes: store.snapshots().bytes(),
             ..NodeCounts::sum(&self.counters)
         }
     }
@@ -115,6 +117,13 @@ impl Shared {
     pub(super) fn log_lost(&self, now: Instant) {
         if self.store.membership().node == 0 {
             self.registry.take_lost(now).into_iter().for_each(|client| self.log(|| NodeEvent::Lost(client)));
+        }
+    }
+
+    /// Logs the end of a snapshot.
+    pub(super) fn log_snapshot_end(&self) {
+        if let Some(EndedSnapshot { bytes, why }) = self.store.snapshots().take_ended() {
+            self.log(|| NodeEvent::SnapshotEnded { bytes, why });
         }
     }
 
