@@ -98,6 +98,12 @@ fn text(counts: &Counts) -> String {
             "Bytes of memory that are backed by pages.",
             counts.resident_bytes,
         ),
+        (
+            "snapshot_bytes",
+            "gauge",
+            "Bytes of pages that a running dump --consistent has let the memory node copy.",
+            counts.snapshot_bytes,
+        ),
     ];
     let text = rows.into_iter().fold(String::new(), |mut text, (name, kind, help, value)| {
         let name = format!("farwood_{name}");

@@ -56,12 +56,14 @@ pub(crate) fn dump(
     pool: &PoolHandle,
     path: PathBuf,
     indexes: Vec<String>,
+    consistent: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<(String, u64)>> {
     let pool = pool.handle()?;
     let reporter = Reporter::new(progress);
     let summary = without_gil(py, || {
         let dump = Dump::of(&pool).interrupt(reporter.interrupt()).progress(|at| reporter.report(at.entries));
+        let dump = if consistent { dump.consistent() } else { dump };
         indexes.into_iter().fold(dump, Dump::index).to_file(path)
     });
     summary.map(counts)

@@ -208,7 +208,9 @@ fn of_backup(error: &BackupError) -> ErrorKind {
         BackupError::Io(error) => of_system(error),
         BackupError::Interrupted => ErrorKind::Other,
         BackupError::NotABackup | BackupError::OtherContents { .. } => ErrorKind::TypeMismatch,
-        BackupError::Version { .. } | BackupError::Layout { .. } => ErrorKind::Unsupported,
+        BackupError::Version { .. } | BackupError::Layout { .. } | BackupError::NoSnapshot { .. } => {
+            ErrorKind::Unsupported
+        }
         BackupError::InUse { .. } | BackupError::NotRemoved { .. } => ErrorKind::Busy,
         BackupError::CutOff { .. } | BackupError::Damaged { .. } => ErrorKind::Damaged,
         BackupError::NoSuchIndex { .. } => ErrorKind::NotFound,
@@ -295,7 +297,9 @@ fn of_tcp(error: &TcpError) -> ErrorKind {
         TcpError::BadToken { .. } | TcpError::Unproven { .. } | TcpError::Untrusted { .. } => {
             ErrorKind::PermissionDenied
         }
-        TcpError::ReadOnlyToken { .. } => ErrorKind::ReadOnly,
+        TcpError::ReadOnlyToken { .. } | TcpError::SnapshotDenied { .. } => ErrorKind::ReadOnly,
+        TcpError::SnapshotBusy { .. } => ErrorKind::Busy,
+        TcpError::SnapshotLost { .. } => ErrorKind::Full,
         TcpError::Unusable { .. } => ErrorKind::Unsupported,
         TcpError::NoPool { .. } => ErrorKind::NotFound,
         TcpError::Pool { error, .. } => of_fabric(error),

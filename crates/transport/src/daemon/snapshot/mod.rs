@@ -24,7 +24,7 @@
 //! it stores, so a copy never has a part of a later change. A request in the snapshot holds the mutex as well while it
 //! looks for copies and reads live pages: no change happens between the look and the read. READs of other connections
 //! take no mutex, because they neither change memory nor see copies. Without a snapshot, a change costs one load of the
-//! flag.
+//! flag, and one by the memory node itself (a server of a spatial index stores lines) two increments, too.
 //!
 //! A log has a mutex of its own, under which every change executes, too (`log/appender.rs`). A change takes that one
 //! first.

@@ -94,28 +94,34 @@ impl SnapshotPages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shm::testing::anonymous;
     use proptest::prelude::*;
 
     const BYTES: u64 = 3 * PAGE_BYTES + 64;
 
+    fn anonymous(bytes: u64) -> Mapping {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(bytes).unwrap();
+        Mapping::new(&file, bytes).unwrap()
+    }
+
+    /// A change of the live memory, or of the snapshot.
     #[derive(Clone, Debug)]
-    enum Step {
+    enum PageStep {
         LiveWrite(u64, Vec<u8>),
         OwnWrite(u64, Vec<u8>),
         OwnAdd(u64, u64),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = PageStep> {
         let range = (0..BYTES, prop::collection::vec(any::<u8>(), 1..5000));
         let range = range.prop_map(|(at, mut bytes)| {
             bytes.truncate((BYTES - at) as usize);
             (at, bytes)
         });
         prop_oneof![
-            range.clone().prop_map(|(at, bytes)| Step::LiveWrite(at, bytes)),
-            range.prop_map(|(at, bytes)| Step::OwnWrite(at, bytes)),
-            (0..BYTES / 8, any::<u64>()).prop_map(|(word, add)| Step::OwnAdd(8 * word, add)),
+            range.clone().prop_map(|(at, bytes)| PageStep::LiveWrite(at, bytes)),
+            range.prop_map(|(at, bytes)| PageStep::OwnWrite(at, bytes)),
+            (0..BYTES / 8, any::<u64>()).prop_map(|(word, add)| PageStep::OwnAdd(8 * word, add)),
         ]
     }
 
@@ -133,16 +139,16 @@ mod tests {
             let mut pages = SnapshotPages::default();
             for step in steps {
                 match step {
-                    Step::LiveWrite(at, bytes) => {
+                    PageStep::LiveWrite(at, bytes) => {
                         pages.keep(&live, at, bytes.len() as u64);
                         live.write_up(at, &bytes).unwrap();
                         live_model[at as usize..][..bytes.len()].copy_from_slice(&bytes);
                     }
-                    Step::OwnWrite(at, bytes) => {
+                    PageStep::OwnWrite(at, bytes) => {
                         pages.write(&live, at, &bytes);
                         model[at as usize..][..bytes.len()].copy_from_slice(&bytes);
                     }
-                    Step::OwnAdd(at, add) => {
+                    PageStep::OwnAdd(at, add) => {
                         let old = pages.atomic(&live, at, &WireOp::Faa(add)).unwrap();
                         let word = &mut model[at as usize..][..8];
                         prop_assert_eq!(old.to_ne_bytes(), &*word);

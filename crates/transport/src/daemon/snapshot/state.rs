@@ -50,8 +50,8 @@ struct SnapshotState {
     present: Option<Snapshot>,
     /// The number of the last snapshot that has ended by itself, and the reason.
     lost: Option<(u64, String)>,
-    /// An end that is not logged yet.
-    ended: Option<EndedSnapshot>,
+    /// Ends that are not logged yet.
+    ended: Vec<EndedSnapshot>,
 }
 
 /// The live memory, and the cut that the memory node has entered.
@@ -184,7 +184,7 @@ impl Snapshots {
     fn end(&self, state: &mut SnapshotState, why: Option<String>) {
         let Some(snapshot) = state.present.take() else { return };
         self.is_present.store(false, Ordering::SeqCst);
-        state.ended = Some(EndedSnapshot { bytes: snapshot.bytes(), why: why.clone() });
+        state.ended.push(EndedSnapshot { bytes: snapshot.bytes(), why: why.clone() });
         state.lost = why.map(|why| (snapshot.number, why));
     }
 
@@ -276,9 +276,9 @@ impl Snapshots {
         self.end(&mut self.lock(), Some(why.to_owned()));
     }
 
-    /// Takes the last end, which the caller logs.
-    pub(in crate::daemon) fn take_ended(&self) -> Option<EndedSnapshot> {
-        self.lock().ended.take()
+    /// Takes the ends since the last call, which the caller logs.
+    pub(in crate::daemon) fn take_ended(&self) -> Vec<EndedSnapshot> {
+        std::mem::take(&mut self.lock().ended)
     }
 
     /// Bytes of the pages of the snapshot; 0: there is none.
