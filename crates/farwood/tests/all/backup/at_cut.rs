@@ -53,7 +53,7 @@ fn write_in_turn(url: &str, writer: u64, ended: &AtomicBool) -> u64 {
         // Removes merge nodes of the B-link tree.
         if is_removing(round) {
             for index in &indexes {
-                assert!(index.remove(writer << 32 | (round - LIFETIME)).unwrap().is_some());
+                assert!(index.remove(writer << 32 | (round - LIFETIME)).unwrap());
             }
         }
     }
