@@ -23,11 +23,12 @@ Examples:
 
 /// Write the indexes of a pool to a file, with their options
 ///
-/// Other processes may change the indexes meanwhile. The backup then has each index by itself: every entry of an index
-/// of keys as it was at some moment during the dump, and all entries that nothing changed; a spatial index as it was at
-/// one moment. With --consistent, all indexes are as they were at one cut. `farwood restore` creates the indexes again, in this pool or another one, with the same structure or
-/// another. The file has checksums, and is compressed. With -o, it replaces a file of that name when it is complete and
-/// on the disk. A spatial index is in memory as a whole during the dump; otherwise memory is bounded.
+/// Other processes may change the indexes meanwhile. The backup then has each index by itself: every entry of an
+/// index of keys as it was at some moment during the dump, and all entries that nothing changed; a spatial index as
+/// it was at one moment. With --consistent, all indexes are as they were at one cut. `farwood restore` creates the
+/// indexes again, in this pool or another one, with the same structure or another. The file has checksums, and is
+/// compressed. With -o, it replaces a file of that name when it is complete and on the disk. A spatial index is in
+/// memory as a whole during the dump; otherwise memory is bounded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -37,8 +38,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// Dump all indexes as they were at one cut (tcp:// only): if the backup has a change, it has everything that its
-    /// client had read or written in the pool before. Each memory node copies the pages that change meanwhile, up to its
-    /// --snapshot-memory. Needs the token for reading and writing
+    /// client had read or written in the pool before. Each memory node copies the pages that change meanwhile, up to
+    /// its --snapshot-memory. Needs the token for reading and writing
     #[arg(long)]
     consistent: bool,
     #[command(flatten)]

@@ -85,8 +85,8 @@ pub(crate) struct Args {
     /// less]; allocated on the NIC if it has enough
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     device_memory: Option<u64>,
-    /// Memory that a snapshot may take beside that of the pool: `farwood dump --consistent` lets the memory node copy the
-    /// pages that change during the dump [default: a quarter of --memory]
+    /// Memory that a snapshot may take beside that of the pool: `farwood dump --consistent` lets the memory node copy
+    /// the pages that change during the dump [default: a quarter of --memory]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "rdma")]
     snapshot_memory: Option<u64>,
     /// Store the memory in this file, so that a memory node that is restarted with the same file continues with its

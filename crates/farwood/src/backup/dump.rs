@@ -71,10 +71,10 @@ impl<'p> Dump<'p> {
         self
     }
 
-    /// Dumps all indexes as they were at one cut ([`Consistency::OneCut`]), of a pool over TCP: each memory node keeps the
-    /// state of that moment until the dump has ended, and copies the pages that clients change meanwhile
-    /// (`NodeSpec::snapshot_bytes_max` limits the copies). Changes that clients had begun and not finished are completed
-    /// or undone in the dump, as after a crash of these clients.
+    /// Dumps all indexes as they were at one cut ([`Consistency::OneCut`]), of a pool over TCP: each memory node
+    /// keeps the state of that moment until the dump has ended, and copies the pages that clients change meanwhile
+    /// (`NodeSpec::snapshot_bytes_max` limits the copies). Changes that clients had begun and not finished are
+    /// completed or undone in the dump, as after a crash of these clients.
     ///
     /// One such dump of a pool runs at a time. It needs a token for reading and writing.
     pub fn consistent(mut self) -> Self {
@@ -98,9 +98,9 @@ impl<'p> Dump<'p> {
     ///
     /// # Errors
     /// [`Error::Backup`]: `out` fails; [`Error::Index`], [`Error::Fabric`]. With [`consistent`](Self::consistent):
-    /// [`Error::Backup`] if the pool is not one over TCP; `Error::Tcp` of kind [`Busy`](ErrorKind::Busy) if another such
-    /// dump runs, [`Full`](ErrorKind::Full) if clients have changed too much meanwhile, [`ReadOnly`](ErrorKind::ReadOnly)
-    /// if the token permits only reads.
+    /// [`Error::Backup`] if the pool is not one over TCP; `Error::Tcp` of kind [`Busy`](ErrorKind::Busy) if another
+    /// such dump runs, [`Full`](ErrorKind::Full) if clients have changed too much meanwhile,
+    /// [`ReadOnly`](ErrorKind::ReadOnly) if the token permits only reads.
     pub fn to_writer(self, out: impl Write) -> Result<BackupSummary> {
         if self.consistency == Consistency::EachIndex {
             return self.write(out);

@@ -1,8 +1,8 @@
 //! A snapshot of a pool: all memory nodes as they were at one cut (`daemon/snapshot/mod.rs` has the proof).
 //!
-//! One connection to each memory node, without an identity, keeps the snapshot. It is prepared on all memory nodes; then
-//! all of them are told the cut, which none of them has entered; then all of them enter it. Other connections of the
-//! same process use the snapshot ([`Endpoints::in_snapshot`]).
+//! One connection to each memory node, without an identity, keeps the snapshot. The process prepares it on all memory
+//! nodes, sends all of them the same cut, which none has entered, and then lets all of them enter it. Other connections
+//! of the process use the snapshot ([`Endpoints::in_snapshot`]).
 
 use super::address::PoolAddress;
 use super::credentials::Credentials;
@@ -24,8 +24,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Attempts to find a cut that no memory node has entered: each memory node begins cuts by itself, seldom compared to the
-/// duration of an attempt.
+/// Attempts to find a cut that no memory node has entered: each memory node begins cuts by itself, seldom compared to
+/// the duration of an attempt.
 const AIMS_MAX: u32 = 20;
 /// The longest time in which a memory node prepares a snapshot: it waits until executing verbs have ended.
 const PREPARE_MAX: Duration = Duration::from_secs(20);

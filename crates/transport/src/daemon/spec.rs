@@ -49,8 +49,8 @@ pub struct NodeSpec {
     /// The time for which its threads poll before they sleep, at most a second; by default 50 microseconds, or 0 on
     /// a machine with fewer than 8 processors.
     pub spin: Duration,
-    /// The limit of the memory that a snapshot (`farwood dump --consistent`) takes beside that of the pool, bytes; `None`:
-    /// a quarter of host memory.
+    /// The limit of the memory that a snapshot (`farwood dump --consistent`) takes beside that of the pool, bytes;
+    /// `None`: a quarter of host memory.
     pub snapshot_bytes_max: Option<u64>,
     /// For tests.
     #[doc(hidden)]

@@ -155,11 +155,11 @@ numbered! {
         /// All other connections end. Refused as [`Code::WrongPool`] if the memory has another incarnation, or cannot
         /// return to the cut.
         ReturnToCut = 12,
-        /// `[number]` to `[cut]`: prepares a snapshot of that number, which ends with this connection; returns the cut of
-        /// the memory node. Refused as [`Code::SnapshotBusy`] if there is another one.
+        /// `[number]` to `[cut]`: prepares a snapshot of that number, which ends with this connection; returns the
+        /// cut of the memory node. Refused as [`Code::SnapshotBusy`] if there is another one.
         PrepareSnapshot = 20,
-        /// `[number, cut]` to `[1]`: the memory node takes the snapshot when it enters that cut or a later one. `[0, its
-        /// cut]`: it has entered such a cut already, so the sender chooses a higher one for all memory nodes.
+        /// `[number, cut]` to `[1]`: the memory node takes the snapshot when it enters that cut or a later one. `[0,
+        /// its cut]`: it has entered such a cut already, so the sender chooses a higher one for all memory nodes.
         AimSnapshot = 21,
         /// `[number]`: enters the cut of the snapshot, and takes it, unless it was taken already.
         TakeSnapshot = 22,

@@ -36,7 +36,7 @@ struct Snapshot {
     pages: Option<SnapshotPages>,
 }
 
-/// A snapshot that has ended, for the event.
+/// A snapshot that has ended, as its event states it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::daemon) struct EndedSnapshot {
     /// Bytes of its pages.
@@ -140,8 +140,8 @@ impl Snapshots {
         OwnChange(&self.own_changes)
     }
 
-    /// Copies the pages of a range of the live memory, which the caller changes while it has the result. With a log, the
-    /// caller holds its lock. `None`: there is no snapshot.
+    /// Copies the pages of a range of the live memory, which the caller changes while it has the result. With a log,
+    /// the caller holds its lock. `None`: there is no snapshot.
     #[inline]
     pub(in crate::daemon) fn before_change<'s>(
         &'s self,

@@ -99,7 +99,8 @@ impl Store {
         self.snapshots.current_cut(self.snapshot_memory())
     }
 
-    /// Executes one verb in a snapshot, and appends its answer to `out`. Neither the live memory nor its server notices.
+    /// Executes one verb in a snapshot, and appends its answer to `out`. The live memory and its server do not notice
+    /// it.
     pub(in crate::daemon) fn execute_in_snapshot(
         &self,
         number: u64,
