@@ -218,7 +218,7 @@ impl TcpError {
                 "open the pool read-only (--read-only), or name the file of the token for reading and writing"
             }
             Self::SnapshotDenied { .. } => {
-                "name the file of the token for reading and writing, or omit --consistent, which dumps each index by itself"
+                "name the file of the token for reading and writing, or omit --consistent to dump each index by itself"
             }
             Self::Unproven { .. } => {
                 "check the address; if its memory nodes require no token, name none (?environment=no in the URL \

@@ -37,8 +37,8 @@
 //! or a later cut meanwhile says so, and the dump chooses a higher one for all. A memory node takes the snapshot when
 //! it has entered *c* or a later cut, and at the latest before the first change after that. So
 //!
-//! 1. an answer with bytes that were changed after the snapshot has a cut of at least *c*: the change was made under the
-//!    mutex after its thread had seen such a cut, and the thread that read the bytes loads the cut afterwards;
+//! 1. an answer with bytes that were changed after the snapshot has a cut of at least *c*: the change was made under
+//!    the mutex after its thread had seen such a cut, and the thread that read the bytes loads the cut afterwards;
 //! 2. a change by a request with a cut of at least *c* is not in the snapshot: its thread raises the cut first, so that
 //!    the snapshot is taken at the latest before the change.
 //!
