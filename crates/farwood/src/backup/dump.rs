@@ -248,19 +248,22 @@ impl SourceContents {
             return Err(pool.failed("open", name, refused.expect_err("the kind of index is unknown")));
         }
         #[cfg(feature = "spatial")]
-        {
-            let mut index = pool.open_spatial(name)?;
-            if consistency == Consistency::OneCut {
-                // The server of the index knows the live memory only.
-                index = index
-                    .with_search(SearchOptions { mode: SearchMode::Reads, ..SearchOptions::default() })?;
-            }
-            let number = index.number();
-            return Ok((Self::Spatial(Box::new(index)), number));
-        }
+        return spatial_of(pool, name, consistency);
         #[cfg(not(feature = "spatial"))]
         Err(Error::Feature { url: pool.attached().index_url(name), feature: "spatial".to_owned() })
     }
+}
+
+/// Opens a spatial index; returns its number, too.
+#[cfg(feature = "spatial")]
+fn spatial_of(pool: &Pool, name: &str, consistency: Consistency) -> Result<(SourceContents, u64)> {
+    let mut index = pool.open_spatial(name)?;
+    if consistency == Consistency::OneCut {
+        // The server of the index knows the live memory only.
+        index = index.with_search(SearchOptions { mode: SearchMode::Reads, ..SearchOptions::default() })?;
+    }
+    let number = index.number();
+    Ok((SourceContents::Spatial(Box::new(index)), number))
 }
 
 /// The blocks of an index.

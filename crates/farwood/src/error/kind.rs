@@ -289,7 +289,7 @@ fn of_tcp(error: &TcpError) -> ErrorKind {
         | TcpError::NotThisPool { .. } => ErrorKind::InvalidArgument,
         TcpError::Listen { error, .. } | TcpError::System { error, .. } => of_system(error),
         TcpError::Memory { .. } if error.lacks_descriptors() => ErrorKind::System,
-        TcpError::Memory { .. } => ErrorKind::Full,
+        TcpError::Memory { .. } | TcpError::SnapshotLost { .. } => ErrorKind::Full,
         TcpError::Card { .. } => ErrorKind::System,
         TcpError::File { fault, .. } => of_file(fault),
         TcpError::Unclean { .. } => ErrorKind::Damaged,
@@ -299,7 +299,6 @@ fn of_tcp(error: &TcpError) -> ErrorKind {
         }
         TcpError::ReadOnlyToken { .. } | TcpError::SnapshotDenied { .. } => ErrorKind::ReadOnly,
         TcpError::SnapshotBusy { .. } => ErrorKind::Busy,
-        TcpError::SnapshotLost { .. } => ErrorKind::Full,
         TcpError::Unusable { .. } => ErrorKind::Unsupported,
         TcpError::NoPool { .. } => ErrorKind::NotFound,
         TcpError::Pool { error, .. } => of_fabric(error),

@@ -84,7 +84,9 @@ fn last_round(index: &Index<u64, u64>, writer: u64) -> u64 {
 fn check_rounds(file: &[u8]) -> u64 {
     let (pool, _) = restored(file);
     let indexes = NAMES.map(|name| pool.open_index::<u64, u64>(name).unwrap());
-    indexes.iter().for_each(|index| assert!(index.check().unwrap().problems().is_empty()));
+    for index in &indexes {
+        assert!(index.check().unwrap().problems().is_empty());
+    }
     let rounds = |writer| {
         let last = [0, 1, 2].map(|at: usize| last_round(&indexes[at], writer));
         assert!(last.is_sorted_by(|a, b| a >= b) && last[0] <= last[2] + 1, "writer {writer}: {last:?}");
@@ -122,7 +124,9 @@ fn a_dump_at_one_cut_has_a_prefix_of_the_changes_of_each_writer() {
             });
             let files = files.collect();
             ended.store(true, Ordering::Relaxed);
-            writers.into_iter().for_each(|writer| assert!(writer.join().unwrap() > 0));
+            for writer in writers {
+                assert!(writer.join().unwrap() > 0);
+            }
             files
         });
         let mut before = 0;
