@@ -18,15 +18,19 @@ use crate::error::TcpError;
 use crate::fork::ForkCount;
 use crate::random_number;
 use crate::wire::{Code, Control};
-use farwood_fabric::{Access, FabricError, NodeId};
+use farwood_fabric::{Access, FabricError, NodeId, PoolShape};
 use std::fmt;
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Attempts to find a cut that no memory node has entered: each memory node begins cuts by itself, seldom compared to
 /// the duration of an attempt.
 const AIMS_MAX: u32 = 20;
+/// The time for which a process waits for the end of another snapshot: a memory node notices the end of a dump a moment
+/// later.
+const BUSY_MAX: Duration = Duration::from_secs(1);
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// The longest time in which a memory node prepares a snapshot: it waits until executing verbs have ended.
 const PREPARE_MAX: Duration = Duration::from_secs(20);
 
@@ -39,6 +43,20 @@ pub struct PoolSnapshot {
 }
 
 impl PoolSnapshot {
+    /// Connects to the memory nodes of an existing pool, and takes a snapshot.
+    fn of(
+        address: &PoolAddress,
+        credentials: &Credentials,
+        scheme: &'static str,
+    ) -> Result<(Self, PoolShape), TcpError> {
+        let (nodes, shape) = CandidateNodes::find_in_time(address, credentials, scheme)?;
+        let reader = nodes.all.iter().position(|node| node.welcome.access == Access::ReadOnly);
+        if let Some(at) = reader {
+            return Err(TcpError::SnapshotDenied { address: address.nodes()[at].to_string() });
+        }
+        Ok((Self::take(nodes.all, address.nodes())?, shape))
+    }
+
     /// Takes a snapshot; `nodes` are connections without an identity, one to each memory node.
     fn take(nodes: Vec<AcceptedConnection>, addresses: &[HostPort]) -> Result<Self, TcpError> {
         let number = random_number().max(1);
@@ -123,13 +141,14 @@ impl<W: VerbTransport> ServedPool<W> {
         shared: W::Shared,
     ) -> Result<(Self, PoolSnapshot), TcpError> {
         let forks = ForkCount::now();
-        let (nodes, shape) = CandidateNodes::find_in_time(address, &credentials, W::SCHEME)?;
-        let reader = nodes.all.iter().position(|node| node.welcome.access == Access::ReadOnly);
-        if let Some(at) = reader {
-            return Err(TcpError::SnapshotDenied { address: address.nodes()[at].to_string() });
-        }
-        let incarnations = nodes.all.iter().map(|node| node.welcome.incarnation).collect();
-        let snapshot = PoolSnapshot::take(nodes.all, address.nodes())?;
+        let end = Instant::now() + BUSY_MAX;
+        let (snapshot, shape) = loop {
+            match PoolSnapshot::of(address, &credentials, W::SCHEME) {
+                Err(TcpError::SnapshotBusy { .. }) if Instant::now() < end => std::thread::sleep(BUSY_PAUSE),
+                taken => break taken?,
+            }
+        };
+        let incarnations = snapshot.nodes.iter().map(|node| node.welcome.incarnation).collect();
         let (shared, count) = (Arc::new(shared), shape.nodes);
         let endpoints = Endpoints::new(address.clone(), credentials, shape, incarnations);
         let endpoints = Arc::new(endpoints.in_snapshot(snapshot.number));

@@ -122,7 +122,7 @@ impl Shared {
 
     /// Logs the end of a snapshot.
     pub(super) fn log_snapshot_end(&self) {
-        for EndedSnapshot { bytes, why } in self.store.snapshots().take_ended() {
+        for EndedSnapshot { bytes, why, .. } in self.store.snapshots().take_ended() {
             self.log(|| NodeEvent::SnapshotEnded { bytes, why });
         }
     }

@@ -37,12 +37,14 @@ struct Snapshot {
 }
 
 /// A snapshot that has ended, as its event states it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(in crate::daemon) struct EndedSnapshot {
     /// Bytes of its pages.
     pub(in crate::daemon) bytes: u64,
     /// The reason, if it was not the end of the connection.
     pub(in crate::daemon) why: Option<String>,
+    /// Freed outside of the mutex, because freeing gigabytes takes a second.
+    _pages: Option<SnapshotPages>,
 }
 
 #[derive(Debug, Default)]
@@ -184,8 +186,9 @@ impl Snapshots {
     fn end(&self, state: &mut SnapshotState, why: Option<String>) {
         let Some(snapshot) = state.present.take() else { return };
         self.is_present.store(false, Ordering::SeqCst);
-        state.ended.push(EndedSnapshot { bytes: snapshot.bytes(), why: why.clone() });
-        state.lost = why.map(|why| (snapshot.number, why));
+        let (bytes, number) = (snapshot.bytes(), snapshot.number);
+        state.ended.push(EndedSnapshot { bytes, why: why.clone(), _pages: snapshot.pages });
+        state.lost = why.map(|why| (number, why));
     }
 
     /// Prepares snapshot `number`, which ends with connection `owner`. Changes that are executed meanwhile may not be
