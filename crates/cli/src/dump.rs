@@ -15,17 +15,19 @@ const EXAMPLES: &str = "\
 Examples:
   farwood dump shm://demo -o demo.farwood                all indexes of the pool
   farwood dump shm://demo/words -o words.farwood         one index
+  farwood dump tcp://10.0.0.5:7470 --consistent -o demo.farwood    all indexes of one moment
   farwood dump tcp://10.0.0.5:7470 | ssh backup 'cat > demo.farwood'
   farwood restore demo.farwood shm://other --memory 1GiB
   farwood restore demo.farwood --list                    check the file, and show its contents";
 
 /// Write the indexes of a pool to a file, with their options
 ///
-/// Other processes may change the indexes meanwhile. The backup then has each index by itself: every entry of an index
-/// of keys as it was at some moment during the dump, and all entries that nothing changed; a spatial index as it was at
-/// one moment. `farwood restore` creates the indexes again, in this pool or another one, with the same structure or
-/// another. The file has checksums, and is compressed. With -o, it replaces a file of that name when it is complete and
-/// on the disk. A spatial index is in memory as a whole during the dump; otherwise memory is bounded.
+/// Other processes may change the indexes meanwhile. The backup then has each index by itself: every entry of an
+/// index of keys as it was at some moment during the dump, and all entries that nothing changed; a spatial index as
+/// it was at one moment. With --consistent, all indexes are as they were at one cut. `farwood restore` creates the
+/// indexes again, in this pool or another one, with the same structure or another. The file has checksums, and is
+/// compressed. With -o, it replaces a file of that name when it is complete and on the disk. A spatial index is in
+/// memory as a whole during the dump; otherwise memory is bounded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -34,6 +36,11 @@ pub(crate) struct Args {
     /// The file; `-` is stdout
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
+    /// Dump all indexes as they were at one cut (tcp:// only): if the backup has a change, it has everything that its
+    /// client had read or written in the pool before. Each memory node copies the pages that change meanwhile, up to
+    /// its --snapshot-memory. Needs the token for reading and writing
+    #[arg(long)]
+    consistent: bool,
     #[command(flatten)]
     access: AccessArgs,
 }
@@ -53,6 +60,9 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     });
     if let Some(index) = args.url.index() {
         dump = dump.index(index);
+    }
+    if args.consistent {
+        dump = dump.consistent();
     }
     let summary = if to_stdout { dump.to_writer(&mut *context.out) } else { dump.to_file(&args.output) };
     bar.finish_and_clear();

@@ -104,6 +104,12 @@ fn text(counts: &Counts) -> String {
             "Checkpoints that could not be written; the log grows meanwhile.",
             counts.checkpoint_failures,
         ),
+        (
+            "snapshot_bytes",
+            "gauge",
+            "Bytes of pages that a running dump --consistent has let the memory node copy.",
+            counts.snapshot_bytes,
+        ),
     ];
     let text = rows.into_iter().fold(String::new(), |mut text, (name, kind, help, value)| {
         let name = format!("farwood_{name}");

@@ -92,6 +92,10 @@ pub(crate) struct Args {
     /// less]; allocated on the NIC if it has enough
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     device_memory: Option<u64>,
+    /// Memory that a snapshot may take beside that of the pool: `farwood dump --consistent` lets the memory node copy
+    /// the pages that change during the dump [default: a quarter of --memory]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "rdma")]
+    snapshot_memory: Option<u64>,
     /// Store the memory in this file, so that a memory node that is restarted with the same file continues with its
     /// contents
     #[arg(long, value_name = "FILE")]
@@ -190,6 +194,7 @@ impl Args {
             tls,
             threads: self.threads.unwrap_or(0),
             connections_max: self.connections,
+            snapshot_bytes_max: self.snapshot_memory,
             spin: self.spin.map_or(default.spin, Duration::from_micros),
             ..default
         })

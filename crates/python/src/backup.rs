@@ -1,6 +1,7 @@
 //! Backups: the program's progress function is called with the GIL, and the rest runs without it.
 
 use crate::errors::raise;
+use crate::flags::Consistent;
 use crate::pool::PoolHandle;
 use crate::wait::{interrupt, keep_exception, without_gil};
 use farwood::backup::{
@@ -56,12 +57,14 @@ pub(crate) fn dump(
     pool: &PoolHandle,
     path: PathBuf,
     indexes: Vec<String>,
+    consistent: Consistent,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<(String, u64)>> {
     let pool = pool.handle()?;
     let reporter = Reporter::new(progress);
     let summary = without_gil(py, || {
         let dump = Dump::of(&pool).interrupt(reporter.interrupt()).progress(|at| reporter.report(at.entries));
+        let dump = if consistent.0 { dump.consistent() } else { dump };
         indexes.into_iter().fold(dump, Dump::index).to_file(path)
     });
     summary.map(counts)

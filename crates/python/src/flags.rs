@@ -22,6 +22,11 @@ pub(crate) struct Reserve(pub(crate) bool);
 #[pyo3(transparent)]
 pub(crate) struct ReadOnly(pub(crate) bool);
 
+/// Whether all indexes of a dump are as they were at one cut.
+#[derive(Clone, Copy, FromPyObject)]
+#[pyo3(transparent)]
+pub(crate) struct Consistent(pub(crate) bool);
+
 /// Whether a pool is removed although processes have it open.
 #[derive(Clone, Copy, FromPyObject)]
 #[pyo3(transparent)]

@@ -146,3 +146,10 @@ def test_other_threads_run_during_a_dump(pool, tmp_path):
         stop.set()
         thread.join()
     assert steps
+
+
+def test_a_pool_in_shared_memory_has_no_dump_at_one_cut(pool, tmp_path):
+    fill(pool)
+    with pytest.raises(farwood.Unsupported, match="only a pool over TCP can be dumped at one cut"):
+        pool.dump(tmp_path / "backup", consistent=True)
+    assert not (tmp_path / "backup").exists()

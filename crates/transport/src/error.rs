@@ -133,6 +133,28 @@ pub enum TcpError {
         /// The reason, and the remedy.
         why: String,
     },
+    /// The memory node has another snapshot.
+    #[error("the memory node at {address} makes no snapshot: {why}")]
+    SnapshotBusy {
+        /// The address.
+        address: String,
+        /// The reason, and the remedy.
+        why: String,
+    },
+    /// The snapshot of the memory node has ended.
+    #[error("the memory node at {address}: {why}")]
+    SnapshotLost {
+        /// The address.
+        address: String,
+        /// The reason, and the remedy.
+        why: String,
+    },
+    /// The token of this client permits only reads, and a snapshot takes memory of the memory nodes.
+    #[error("the memory node at {address} makes no snapshot for a client that may only read{}", self.suffix())]
+    SnapshotDenied {
+        /// The address.
+        address: String,
+    },
     /// The memory nodes are fresh, and the caller must not form a pool of them.
     #[error("{pool}: there is no pool yet: its memory nodes are fresh{}", self.suffix())]
     NoPool {
@@ -195,6 +217,9 @@ impl TcpError {
             Self::ReadOnlyToken { .. } => {
                 "open the pool read-only (--read-only), or name the file of the token for reading and writing"
             }
+            Self::SnapshotDenied { .. } => {
+                "name the file of the token for reading and writing, or omit --consistent to dump each index by itself"
+            }
             Self::Unproven { .. } => {
                 "check the address; if its memory nodes require no token, name none (?environment=no in the URL \
                  ignores FARWOOD_TOKEN_FILE)"
@@ -212,6 +237,8 @@ impl TcpError {
             | Self::System { .. }
             | Self::Tls { .. }
             | Self::Unusable { .. }
+            | Self::SnapshotBusy { .. }
+            | Self::SnapshotLost { .. }
             | Self::NotThisPool { .. } => return None,
         };
         Some(remedy.into())
@@ -358,6 +385,9 @@ mod tests {
             TcpError::ReadOnlyToken { address: address.clone() },
             TcpError::Unproven { address: address.clone(), why: why.clone() },
             TcpError::Untrusted { address: address.clone(), why: why.clone() },
+            TcpError::SnapshotBusy { address: address.clone(), why: why.clone() },
+            TcpError::SnapshotLost { address: address.clone(), why: why.clone() },
+            TcpError::SnapshotDenied { address: address.clone() },
             TcpError::Unusable { address, why: why.clone() },
             TcpError::NoPool { pool: pool.clone() },
             TcpError::NotThisPool { pool: pool.clone(), why },

@@ -1,5 +1,6 @@
 //! Tests of the real binary in separate processes, with valid and invalid input: exit codes, stdout and stderr.
 
+mod at_cut;
 mod backups;
 mod bench;
 mod conditions;

@@ -1,6 +1,7 @@
 //! Writing a backup.
 
 use super::block::{BLOCK_BYTES, BlockKind, BlockWriter};
+use super::dump_snapshot::DumpSnapshot;
 use super::error::{BackupError, BackupResult};
 use super::header::{
     BackupHeader, ColumnHeader, Consistency, EntryTypes, FileEnd, IndexEnd, IndexHeader, now, to_json,
@@ -15,7 +16,7 @@ use crate::kind::write_hex;
 use crate::patience::Interrupt;
 use crate::pool::Pool;
 #[cfg(feature = "spatial")]
-use crate::spatial::Spatial;
+use crate::spatial::{SearchMode, SearchOptions, Spatial};
 use crate::typed_index::Index;
 use farwood_fabric::directory::{self, Entry, TypedEntry};
 use farwood_index::IndexError;
@@ -52,6 +53,7 @@ use std::path::Path;
 pub struct Dump<'p> {
     pool: &'p Pool,
     only: BTreeSet<String>,
+    consistency: Consistency,
     interrupt: Option<Interrupt>,
     progress: Box<dyn FnMut(IndexProgress<'_>) + 'p>,
 }
@@ -59,12 +61,24 @@ pub struct Dump<'p> {
 impl<'p> Dump<'p> {
     /// A dump of all indexes of the pool.
     pub fn of(pool: &'p Pool) -> Self {
-        Self { pool, only: BTreeSet::new(), interrupt: None, progress: Box::new(|_| ()) }
+        let (only, progress) = (BTreeSet::new(), Box::new(|_: IndexProgress<'_>| ()));
+        Self { pool, only, consistency: Consistency::EachIndex, interrupt: None, progress }
     }
 
     /// Dumps this index, and others that are named in the same way, instead of all.
     pub fn index(mut self, name: impl Into<String>) -> Self {
         self.only.insert(name.into());
+        self
+    }
+
+    /// Dumps all indexes as they were at one cut ([`Consistency::OneCut`]), of a pool over TCP: each memory node
+    /// keeps the state of that moment until the dump has ended, and copies the pages that clients change meanwhile
+    /// (`NodeSpec::snapshot_bytes_max` limits the copies). Changes that clients had begun and not finished are
+    /// completed or undone in the dump, as after a crash of these clients.
+    ///
+    /// One such dump of a pool runs at a time. It needs a token for reading and writing.
+    pub fn consistent(mut self) -> Self {
+        self.consistency = Consistency::OneCut;
         self
     }
 
@@ -83,8 +97,28 @@ impl<'p> Dump<'p> {
     /// Writes the backup. It is complete when the call has returned, and `out` has stored what was written to it.
     ///
     /// # Errors
-    /// [`Error::Backup`]: `out` fails; [`Error::Index`], [`Error::Fabric`].
-    pub fn to_writer(mut self, out: impl Write) -> Result<BackupSummary> {
+    /// [`Error::Backup`]: `out` fails; [`Error::Index`], [`Error::Fabric`]. With [`consistent`](Self::consistent):
+    /// [`Error::Backup`] if the pool is not one over TCP; `Error::Tcp` of kind [`Busy`](ErrorKind::Busy) if another
+    /// such dump runs, [`Full`](ErrorKind::Full) if clients have changed too much meanwhile,
+    /// [`ReadOnly`](ErrorKind::ReadOnly) if the token permits only reads.
+    pub fn to_writer(self, out: impl Write) -> Result<BackupSummary> {
+        if self.consistency == Consistency::EachIndex {
+            return self.write(out);
+        }
+        let mut snapshot = DumpSnapshot::of(self.pool)?;
+        let written = Dump { pool: snapshot.pool(), ..self.shortened() }.write(out);
+        written.map_err(|error| snapshot.explain(error))
+    }
+
+    /// The same dump for a shorter lifetime.
+    fn shortened<'s>(self) -> Dump<'s>
+    where
+        'p: 's,
+    {
+        self
+    }
+
+    fn write(mut self, out: impl Write) -> Result<BackupSummary> {
         let sources = self.open(self.entries()?)?;
         let header = self.header(&sources);
         let begun = || {
@@ -139,7 +173,7 @@ impl<'p> Dump<'p> {
     fn open(&self, entries: Vec<TypedEntry>) -> Result<Vec<DumpSource>> {
         let mut sources = Vec::new();
         for entry in entries {
-            let (contents, number) = match SourceContents::open(self.pool, &entry.entry) {
+            let (contents, number) = match SourceContents::open(self.pool, &entry.entry, self.consistency) {
                 Ok(opened) => opened,
                 Err(error) if self.only.is_empty() && error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
@@ -162,7 +196,7 @@ impl<'p> Dump<'p> {
             // The parameters of a URL name files of this machine.
             source: url.split('?').next().unwrap_or_default().to_owned(),
             created: now(),
-            consistency: Consistency::EachIndex,
+            consistency: self.consistency,
             indexes: sources.iter().map(|source| source.entry.entry.name.clone()).collect(),
         }
     }
@@ -201,7 +235,8 @@ enum SourceContents {
 
 impl SourceContents {
     /// Opens the index; returns its number, too.
-    fn open(pool: &Pool, entry: &Entry) -> Result<(Self, u64)> {
+    fn open(pool: &Pool, entry: &Entry, consistency: Consistency) -> Result<(Self, u64)> {
+        let _ = consistency;
         let name = &entry.name;
         if let Some(system) = System::ALL.into_iter().find(|system| system.kind() == entry.kind) {
             let tree = pool.open_tree(name, None)?;
@@ -213,13 +248,22 @@ impl SourceContents {
             return Err(pool.failed("open", name, refused.expect_err("the kind of index is unknown")));
         }
         #[cfg(feature = "spatial")]
-        return pool.open_spatial(name).map(|index| {
-            let number = index.number();
-            (Self::Spatial(Box::new(index)), number)
-        });
+        return spatial_of(pool, name, consistency);
         #[cfg(not(feature = "spatial"))]
         Err(Error::Feature { url: pool.attached().index_url(name), feature: "spatial".to_owned() })
     }
+}
+
+/// Opens a spatial index; returns its number, too.
+#[cfg(feature = "spatial")]
+fn spatial_of(pool: &Pool, name: &str, consistency: Consistency) -> Result<(SourceContents, u64)> {
+    let mut index = pool.open_spatial(name)?;
+    if consistency == Consistency::OneCut {
+        // The server of the index knows the live memory only.
+        index = index.with_search(SearchOptions { mode: SearchMode::Reads, ..SearchOptions::default() })?;
+    }
+    let number = index.number();
+    Ok((SourceContents::Spatial(Box::new(index)), number))
 }
 
 /// The blocks of an index.

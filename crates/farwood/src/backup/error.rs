@@ -52,6 +52,11 @@ pub enum BackupError {
         /// Process numbers; none: a process has used the pool during the save.
         processes: Vec<u64>,
     },
+    /// The pool has no snapshots, which a dump of all indexes at one cut needs.
+    NoSnapshot {
+        /// The URL of the pool.
+        pool: String,
+    },
     /// The program has interrupted the call.
     Interrupted,
     /// The backup has no index of that name.
@@ -116,6 +121,10 @@ impl BackupError {
             }
             Self::NotRemoved { .. } => Some("end the processes that use them, and drop them"),
             Self::InUse { .. } => Some("end them first; `farwood dump` copies the indexes while they run"),
+            Self::NoSnapshot { .. } => Some(
+                "omit --consistent, which dumps each index by itself; use memory nodes over TCP (`farwood serve`), or \
+                 `farwood save` for a pool in shared memory that no process uses",
+            ),
             Self::Io(error) => Some(of_io(error)),
             Self::Interrupted | Self::NoSuchIndex { .. } | Self::Options { .. } | Self::Unfit { .. } => None,
         }
@@ -156,6 +165,9 @@ impl fmt::Display for BackupError {
             }
             Self::CutOff { at } => write!(f, "it ends after {at} bytes, before the end of the backup"),
             Self::Damaged { at, why } => write!(f, "the block at offset {at} is damaged: {why}"),
+            Self::NoSnapshot { pool } => {
+                write!(f, "only a pool over TCP can be dumped at one cut, and {pool} is none")
+            }
             Self::Interrupted => f.write_str("the program has interrupted it"),
             Self::OtherContents { found } => write!(f, "it is {found}"),
             Self::Layout { farwood, found, known } => write!(

@@ -33,6 +33,9 @@ pub enum Consistency {
     /// Each index by itself: an index of keys as its scans promise (each entry as it was at some moment during the
     /// dump; all entries that nothing changed are there), a spatial index as it was at one moment.
     EachIndex,
+    /// All indexes as they were at one cut: if the dump has a change, it has everything that the client of the change
+    /// had read or written in the pool before.
+    OneCut,
 }
 
 /// An index of a backup.

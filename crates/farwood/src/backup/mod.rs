@@ -9,6 +9,7 @@
 //! | `header.rs` | the descriptions of the pool and of each index |
 //! | `parts.rs` | entries, rectangles and records in blocks |
 //! | `dump.rs`, `restore.rs` | [`Dump`], [`Restore`] |
+//! | `dump_snapshot.rs` | the snapshot of a pool that is dumped at one cut |
 //! | `reader.rs` | [`BackupReader`]: the contents of a file without a pool |
 //! | `image.rs` | [`SavedPool`], [`RestoredPool`]: the memory of a pool |
 //! | `target.rs`, `refit.rs` | the structure of a restored index, and the lengths of its keys and values |
@@ -17,6 +18,7 @@
 
 mod block;
 mod dump;
+mod dump_snapshot;
 mod error;
 mod header;
 mod image;

@@ -156,6 +156,9 @@ fn of_tcp(error: &TcpError) -> Effect {
         | TcpError::NotThere { .. }
         | TcpError::BadToken { .. }
         | TcpError::ReadOnlyToken { .. }
+        | TcpError::SnapshotBusy { .. }
+        | TcpError::SnapshotLost { .. }
+        | TcpError::SnapshotDenied { .. }
         | TcpError::Unproven { .. }
         | TcpError::Untrusted { .. }
         | TcpError::Unusable { .. }

@@ -39,7 +39,9 @@ impl Error {
             #[cfg(feature = "backup")]
             Self::Backup { source, .. } => match source {
                 BackupError::Io(error) => exception_of_system(error),
-                BackupError::CutOff { .. } | BackupError::Damaged { .. } => Some(2),
+                BackupError::CutOff { .. } | BackupError::Damaged { .. } | BackupError::NoSnapshot { .. } => {
+                    Some(2)
+                }
                 _ => None,
             },
             Self::Pool { source, .. } | Self::Unusable { source, .. } => match source {

@@ -132,6 +132,10 @@ fn of_tcp(error: &TcpError) -> Option<&'static str> {
             "open the pool with `Pool::open_read_only`, or name the file of the token for reading and writing in the \
              URL (`?token-file=FILE`)"
         }
+        TcpError::SnapshotDenied { .. } => {
+            "name the file of the token for reading and writing in the URL (`?token-file=FILE`), or dump each index by \
+             itself (without `Dump::consistent`)"
+        }
         TcpError::BadToken { .. } | TcpError::Unproven { .. } => {
             "name the file of the token that the memory node requires in the URL (`?token-file=FILE`)"
         }

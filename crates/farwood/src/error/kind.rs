@@ -208,7 +208,9 @@ fn of_backup(error: &BackupError) -> ErrorKind {
         BackupError::Io(error) => of_system(error),
         BackupError::Interrupted => ErrorKind::Other,
         BackupError::NotABackup | BackupError::OtherContents { .. } => ErrorKind::TypeMismatch,
-        BackupError::Version { .. } | BackupError::Layout { .. } => ErrorKind::Unsupported,
+        BackupError::Version { .. } | BackupError::Layout { .. } | BackupError::NoSnapshot { .. } => {
+            ErrorKind::Unsupported
+        }
         BackupError::InUse { .. } | BackupError::NotRemoved { .. } => ErrorKind::Busy,
         BackupError::CutOff { .. } | BackupError::Damaged { .. } => ErrorKind::Damaged,
         BackupError::NoSuchIndex { .. } => ErrorKind::NotFound,
@@ -287,7 +289,7 @@ fn of_tcp(error: &TcpError) -> ErrorKind {
         | TcpError::NotThisPool { .. } => ErrorKind::InvalidArgument,
         TcpError::Listen { error, .. } | TcpError::System { error, .. } => of_system(error),
         TcpError::Memory { .. } if error.lacks_descriptors() => ErrorKind::System,
-        TcpError::Memory { .. } => ErrorKind::Full,
+        TcpError::Memory { .. } | TcpError::SnapshotLost { .. } => ErrorKind::Full,
         TcpError::Card { .. } => ErrorKind::System,
         TcpError::File { fault, .. } => of_file(fault),
         TcpError::Unclean { .. } => ErrorKind::Damaged,
@@ -295,7 +297,8 @@ fn of_tcp(error: &TcpError) -> ErrorKind {
         TcpError::BadToken { .. } | TcpError::Unproven { .. } | TcpError::Untrusted { .. } => {
             ErrorKind::PermissionDenied
         }
-        TcpError::ReadOnlyToken { .. } => ErrorKind::ReadOnly,
+        TcpError::ReadOnlyToken { .. } | TcpError::SnapshotDenied { .. } => ErrorKind::ReadOnly,
+        TcpError::SnapshotBusy { .. } => ErrorKind::Busy,
         TcpError::Unusable { .. } => ErrorKind::Unsupported,
         TcpError::NoPool { .. } => ErrorKind::NotFound,
         TcpError::Pool { error, .. } => of_fabric(error),

@@ -188,15 +188,17 @@ class Pool:
         """Drop an index, and free its memory. Raises :class:`Busy` if a process has it open: close it before."""
         self._pool.drop_index(name)
 
-    def dump(self, path, *, indexes=None, progress=None):
+    def dump(self, path, *, indexes=None, consistent=False, progress=None):
         """Write indexes with their options to a file: all, or those of the names ``indexes``.
 
         Other processes may change the indexes meanwhile. Each is then in the file as its scans promise, a spatial index
-        as it was at one moment. The file has checksums, and replaces one of that name when it is complete and on the
-        disk. Returns the number of entries of each index. ``progress`` is called with numbers of entries, as
-        ``tqdm.update``.
+        as it was at one moment. With ``consistent=True``, all indexes of a pool over TCP are in the file as they were at
+        one cut: if the file has a change, it has all that its writer had read or written in the pool before. The memory
+        nodes copy the pages that change meanwhile. The file has checksums, and replaces one of that name when it is
+        complete and on the disk. Returns the number of entries of each index. ``progress`` is called with numbers of
+        entries, as ``tqdm.update``.
         """
-        return dict(_farwood.dump(self._pool, os.fspath(path), _names(indexes), progress))
+        return dict(_farwood.dump(self._pool, os.fspath(path), _names(indexes), bool(consistent), progress))
 
     def restore(
         self,

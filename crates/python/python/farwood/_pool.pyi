@@ -66,6 +66,7 @@ class Pool:
         path: str | PathLike[str],
         *,
         indexes: str | Iterable[str] | None = ...,
+        consistent: bool = ...,
         progress: Callable[[int], object] | None = ...,
     ) -> dict[str, int]: ...
     def restore(

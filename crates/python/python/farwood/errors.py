@@ -103,6 +103,7 @@ _REMEDIES = {
     "Index::with_timeout": "KeyboardInterrupt",
     "doctor::examine": "farwood doctor",
     "backup::Dump": "pool.dump",
+    "Dump::consistent": "consistent=True",
     "Restore": "pool.restore",
 }
 

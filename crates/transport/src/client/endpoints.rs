@@ -3,13 +3,13 @@
 
 use super::address::PoolAddress;
 use super::credentials::Credentials;
-use super::dial::{AcceptedConnection, dial};
+use super::dial::{AcceptedConnection, control, dial};
 use super::error::ConnectError;
 use super::host_port::HostPort;
 use super::known_cut::KnownCut;
 use crate::fork::OwnDescriptor;
 use crate::stream::Stream;
-use crate::wire::{Code, Hello};
+use crate::wire::{Code, Control, Hello};
 use farwood_fabric::{ClientId, NodeId, PoolShape};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, ErrorKind};
@@ -49,6 +49,8 @@ pub struct Endpoints {
     /// connection, the compute node counts as alive even if no thread posts.
     presence: Mutex<Option<Stream>>,
     pub(crate) cut: KnownCut,
+    /// The snapshot that all connections use; `None`: they use the live memory.
+    snapshot: Option<u64>,
 }
 
 impl Endpoints {
@@ -67,6 +69,7 @@ impl Endpoints {
             added: Mutex::default(),
             presence: Mutex::new(None),
             cut: KnownCut::default(),
+            snapshot: None,
         }
     }
 
@@ -102,6 +105,16 @@ impl Endpoints {
         self.added()[at].clone()
     }
 
+    /// Whether all connections use a snapshot.
+    pub(crate) fn is_snapshot(&self) -> bool {
+        self.snapshot.is_some()
+    }
+
+    /// The same endpoints in a snapshot of their memory nodes.
+    pub(super) fn in_snapshot(self, number: u64) -> Self {
+        Self { snapshot: Some(number), ..self }
+    }
+
     /// Connects to a memory node as `client`, with a connection number.
     pub(crate) fn dial(
         &self,
@@ -109,6 +122,8 @@ impl Endpoints {
         client: Option<ClientId>,
         connection_number: u64,
     ) -> Result<AcceptedConnection, ConnectError> {
+        // An identity in a snapshot is none in the live memory.
+        let client = client.filter(|_| self.snapshot.is_none());
         let hello = Hello { pool: self.shape.pool, node: node.0, client, connection_number, nonce: None };
         let at = usize::from(node.0);
         let AddedNode { address, incarnation } = match at.checked_sub(self.incarnations.len()) {
@@ -118,14 +133,16 @@ impl Endpoints {
             },
             Some(added) => self.added_node(added),
         };
-        let dialled = dial(&address, &self.credentials, &hello)?;
+        let mut dialled = dial(&address, &self.credentials, &hello)?;
         let found = dialled.welcome.incarnation;
         if incarnation.is_none() {
             // This process has seen no memory of this node, so any incarnation is right.
             self.added()[at - self.incarnations.len()].incarnation.get_or_insert(found);
-            return Ok(dialled);
         }
-        if incarnation == Some(found) {
+        if incarnation.is_none_or(|known| known == found) {
+            if let Some(snapshot) = self.snapshot {
+                control(&mut dialled.stream, Control::UseSnapshot, [snapshot, 0, 0, 0])?;
+            }
             return Ok(dialled);
         }
         let why = "it crashed, so that its last writes may be lost, or its fences were cleared; run `farwood check` \

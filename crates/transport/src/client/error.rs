@@ -41,6 +41,8 @@ pub(crate) fn node_error(address: &HostPort, why: ConnectError) -> TcpError {
         ConnectError::Lost(why) => TcpError::NotThere { address, why },
         ConnectError::Refused(Code::BadToken, why) => TcpError::BadToken { address, why },
         ConnectError::Refused(Code::ReadOnly, _) => TcpError::ReadOnlyToken { address },
+        ConnectError::Refused(Code::SnapshotBusy, why) => TcpError::SnapshotBusy { address, why },
+        ConnectError::Refused(Code::SnapshotLost, why) => TcpError::SnapshotLost { address, why },
         ConnectError::Untrusted(why) => TcpError::Untrusted { address, why },
         ConnectError::Unproven(why) => TcpError::Unproven { address, why },
         ConnectError::Refused(_, why) | ConnectError::Local(why) => TcpError::Unusable { address, why },

@@ -12,6 +12,7 @@
 //! | `known_cut.rs` | the highest cut that the compute node has seen |
 //! | `returning.rs` | returning the memory nodes of a pool to a cut |
 //! | `membership.rs` | entering the client table, fencing |
+//! | `snapshot.rs` | [`PoolSnapshot`]: all memory nodes as they were at one cut |
 //! | `pool.rs`, `attachment.rs`, `fabric.rs` | [`ServedPool`], [`ServedFabric`]: the pool as a fabric |
 //! | `transport.rs` | [`VerbTransport`]: the differences between TCP and RDMA |
 //! | `post.rs`, `in_flight.rs` | posts, and those in flight |
@@ -38,6 +39,7 @@ mod pool;
 pub(crate) mod post;
 pub(crate) mod reply_clock;
 mod returning;
+mod snapshot;
 pub(crate) mod timeouts;
 pub(crate) mod transport;
 
@@ -48,4 +50,5 @@ pub use formation::FreshNodePolicy;
 pub use host_port::HostPort;
 pub use options::AddressOptions;
 pub use pool::{NodeReport, ServedPool};
+pub use snapshot::PoolSnapshot;
 pub use transport::VerbTransport;

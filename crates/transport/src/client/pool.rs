@@ -68,7 +68,7 @@ impl<W: VerbTransport> ServedPool<W> {
         Ok(Self::of(endpoints, Arc::new(shared), None, NonZeroU16::MIN, forks))
     }
 
-    fn of(
+    pub(super) fn of(
         endpoints: Arc<Endpoints>,
         shared: Arc<W::Shared>,
         client: Option<ClientId>,

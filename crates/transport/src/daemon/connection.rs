@@ -10,7 +10,8 @@ use super::event::NodeEvent;
 use super::log::{CutSpan, Log, Origin};
 use super::registry::{Admission, Peer, Refusal, read_only};
 use super::shared::{DRAIN_MAX, Shared};
-use super::store::{FrameRecord, WriteFence};
+use super::snapshot_controls;
+use super::store::{FrameRecord, SnapshotFault, Store, WriteFence};
 use super::verb_executor::VerbExecutor;
 use crate::client::added_nodes;
 use crate::stream::{Cipher, Nonces};
@@ -110,6 +111,8 @@ pub(super) struct Connection {
     client: Option<ClientId>,
     /// What its token permits.
     access: Access,
+    /// The snapshot in which its requests are executed.
+    snapshot: Option<u64>,
     input: Vec<u8>,
     start: usize,
     end: usize,
@@ -138,6 +141,7 @@ impl Connection {
             number: 0,
             client: None,
             access: Access::ReadWrite,
+            snapshot: None,
             input,
             start: 0,
             end: 0,
@@ -436,8 +440,8 @@ impl Connection {
         if self.access == Access::ReadOnly {
             refuse_changes(frame)?;
         }
-        if let Some(log) = shared.store.log().filter(|_| self.access == Access::ReadWrite) {
-            log.begin_cut(frame.cut)?;
+        if self.access == Access::ReadWrite {
+            shared.store.enter_cut(frame.cut)?;
         }
         let start = self.out.len();
         self.out.extend_from_slice(&[0; HEADER_BYTES / 8]);
@@ -454,7 +458,12 @@ impl Connection {
                 }
             };
             let answered = self.out.len();
-            if let Err(code) = shared.store.execute(&verb, write_fence, &mut record, &mut self.out) {
+            let done = match self.snapshot {
+                None => shared.store.execute(&verb, write_fence, &mut record, &mut self.out),
+                Some(snapshot) => in_snapshot(&shared.store, snapshot, &verb, &mut self.out)
+                    .inspect_err(|_| self.out.truncate(start))?,
+            };
+            if let Err(code) = done {
                 self.out.truncate(answered);
                 failed = Some(code);
                 break;
@@ -466,9 +475,7 @@ impl Connection {
             None => header_words(bytes, FrameKind::Reply, 0, 0, frame.tag),
             Some(code) => header_words(bytes, FrameKind::Failed, code as u8, executed, frame.tag),
         };
-        if let Some(log) = shared.store.log() {
-            header[CUT_WORD] = log.cut_after_reads().to_le();
-        }
+        header[CUT_WORD] = shared.store.cut_after_reads().to_le();
         self.out[start..start + header.len()].copy_from_slice(&header);
         if let Some(log) = shared.store.log() {
             let waits = record.end(Origin { client: self.client, connection: self.number, tag: frame.tag });
@@ -513,20 +520,20 @@ impl Connection {
             }
             FrameKind::Control if self.greeted => {
                 let mut bytes = Vec::new();
-                if let Some(log) = shared.store.log().filter(|_| self.access == Access::ReadWrite) {
-                    log.begin_cut(frame.cut)?;
+                if self.access == Access::ReadWrite {
+                    shared.store.enter_cut(frame.cut)?;
                 }
                 let handled = self.control(shared, frame)?;
-                if handled.is_ok() && frame.code == Control::Identify as u8 {
-                    self.client = client_of(frame.words()?).ok();
+                match Control::from_byte(frame.code).filter(|_| handled.is_ok()) {
+                    Some(Control::Identify) => self.client = client_of(frame.words()?).ok(),
+                    Some(Control::UseSnapshot) => self.snapshot = Some(frame.words()?[0]),
+                    _ => {}
                 }
                 match handled {
                     Ok(words) => put_words(&mut bytes, FrameKind::Answer, 0, frame.tag, words),
                     Err((code, why)) => put_text(&mut bytes, FrameKind::Answer, code, frame.tag, &why),
                 }
-                if let Some(log) = shared.store.log() {
-                    put_cut(&mut bytes, log.cut_after_reads());
-                }
+                put_cut(&mut bytes, shared.store.cut_after_reads());
                 self.queue_bytes(&bytes);
             }
             kind => return Err(Malformed::UnexpectedFrame(kind).into()),
@@ -553,6 +560,9 @@ impl Connection {
         }
         let words = frame.words()?;
         let [a, b, c, _] = words;
+        if let Some(snapshot) = self.snapshot {
+            return Ok(snapshot_controls::in_snapshot(shared, snapshot, control, a));
+        }
         let (store, registry) = (&shared.store, &shared.registry);
         let in_words = |why| (Code::WrongPool, why);
         let done = match control {
@@ -591,6 +601,11 @@ impl Connection {
             Control::Stat => {
                 shared.stat(a).ok_or_else(|| (Code::OutOfRange, "there is no such page".to_owned()))
             }
+            Control::PrepareSnapshot
+            | Control::AimSnapshot
+            | Control::TakeSnapshot
+            | Control::UseSnapshot
+            | Control::SnapshotState => snapshot_controls::of_snapshot(shared, &self.peer, control, [a, b]),
         };
         if let Err((Code::QueuePairStuck, why)) = &done {
             shared.log(|| NodeEvent::Card(why.clone()));
@@ -731,6 +746,20 @@ fn client_of([slot, epoch, ..]: [u64; 4]) -> Result<ClientId, Refusal> {
 }
 
 /// The number of a slot or a node in a word of a control.
+/// Executes a verb in a snapshot; the inner error is that of the verb.
+fn in_snapshot(
+    store: &Store,
+    snapshot: u64,
+    verb: &WireVerb<'_>,
+    out: &mut Vec<u64>,
+) -> Result<Result<(), Code>, CloseReason> {
+    match store.execute_in_snapshot(snapshot, verb, out) {
+        Ok(()) => Ok(Ok(())),
+        Err(SnapshotFault::Verb(code)) => Ok(Err(code)),
+        Err(SnapshotFault::Ended(code, why)) => Err(CloseReason::Refused((code, why))),
+    }
+}
+
 fn number_of(word: u64) -> Result<u16, Refusal> {
     u16::try_from(word).map_err(|_| (Code::OutOfRange, format!("there is no slot or node {word}")))
 }

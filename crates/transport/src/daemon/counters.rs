@@ -94,6 +94,8 @@ pub struct NodeCounts {
     pub memory_bytes: u64,
     /// Checkpoints that could not be written.
     pub checkpoint_failures: u64,
+    /// Bytes of the pages of a snapshot, beside the memory; 0: there is none.
+    pub snapshot_bytes: u64,
     /// Requests that took less than `2^i` microseconds and at least half of that; the last bucket also counts
     /// longer ones.
     pub latency: [u64; LATENCY_BUCKETS],

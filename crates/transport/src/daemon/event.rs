@@ -78,6 +78,18 @@ pub enum NodeEvent {
         /// The file of the memory node.
         path: PathBuf,
     },
+    /// A client has made a snapshot, for `farwood dump --consistent`.
+    SnapshotBegun {
+        /// The address of the client.
+        from: Option<SocketAddr>,
+    },
+    /// A snapshot has ended.
+    SnapshotEnded {
+        /// The memory that it had taken, bytes.
+        bytes: u64,
+        /// The reason, if it was not the end of the dump.
+        why: Option<String>,
+    },
     /// The RDMA device failed.
     Card(String),
     /// The registration in etcd failed, or works again.
@@ -97,6 +109,8 @@ impl NodeEvent {
             Self::Extended { .. } => "extended",
             Self::CheckpointFailed { .. } => "checkpoint_failed",
             Self::CheckpointWritten { .. } => "checkpoint_written",
+            Self::SnapshotBegun { .. } => "snapshot_begun",
+            Self::SnapshotEnded { .. } => "snapshot_ended",
             Self::Card(_) => "card",
             Self::Discovery(_) => "discovery",
         }
@@ -106,7 +120,9 @@ impl NodeEvent {
     /// connections.
     pub fn from(&self) -> Option<String> {
         match self {
-            Self::Refused { from, .. } | Self::BadFrame { from, .. } => from.map(|from| from.to_string()),
+            Self::Refused { from, .. } | Self::BadFrame { from, .. } | Self::SnapshotBegun { from } => {
+                from.map(|from| from.to_string())
+            }
             Self::Repeated { from, .. } => Some(from.to_string()),
             Self::Revoked(gone) | Self::Lost(gone) => gone.from.map(|from| from.to_string()),
             Self::Card(_)
@@ -115,7 +131,8 @@ impl NodeEvent {
             | Self::Grown { .. }
             | Self::Extended { .. }
             | Self::CheckpointFailed { .. }
-            | Self::CheckpointWritten { .. } => None,
+            | Self::CheckpointWritten { .. }
+            | Self::SnapshotEnded { .. } => None,
         }
     }
 }
@@ -152,6 +169,11 @@ impl fmt::Display for NodeEvent {
             Self::CheckpointWritten { path } => {
                 write!(f, "wrote a checkpoint of {}: the log is short again", path.display())
             }
+            Self::SnapshotBegun { .. } => f.write_str("a snapshot of the memory has begun"),
+            Self::SnapshotEnded { bytes, why: None } => {
+                write!(f, "the snapshot of the memory has ended; it had taken {}", ByteCount(*bytes))
+            }
+            Self::SnapshotEnded { why: Some(why), .. } => f.write_str(why),
             Self::Returned { cut } => write!(
                 f,
                 "a memory node of the pool had lost its last changes, so the memory returned to cut {cut}, and all \

@@ -6,10 +6,12 @@
 //! | `node.rs` | [`MemoryNode`]: start and stop; [`TcpServer`]: the server role, [`TcpMemory`]: its memory |
 //! | `store.rs` | host and device memory, and the execution of verbs in them |
 //! | `log/` | the write-ahead log of a memory node with a file |
+//! | `snapshot/` | a copy-on-write view of the memory at one moment |
 //! | `registry.rs` | the connections of a memory node, and the fenced clients |
 //! | `verb_executor.rs` | `VerbExecutor`: a device that executes verbs in place of the threads |
 //! | `shared.rs` | the state that all threads share |
 //! | `connection.rs` | one connection: receives frames, sends answers |
+//! | `snapshot_controls.rs` | the controls of snapshots, and those of connections that use one |
 //! | `worker.rs` | the threads |
 //! | `counters.rs`, `event.rs` | [`NodeCounts`], [`NodeEvent`]: counters, and events for the log |
 //! | `event_sums.rs` | [`SummedEvent`]: sums of events of refused and invalid connections |
@@ -23,6 +25,8 @@ mod log;
 mod node;
 mod registry;
 mod shared;
+mod snapshot;
+mod snapshot_controls;
 mod spec;
 mod store;
 pub(crate) mod verb_executor;
@@ -33,5 +37,6 @@ pub use event::{GoneClient, NodeEvent, NodeEvents};
 pub use event_sums::SummedEvent;
 pub use log::{Durability, FrozenLog, LogMutant, LogReport, LogTuning};
 pub use node::{MemoryNode, NodeMonitor, TcpMemory, TcpServer};
+pub use snapshot::SnapshotMutant;
 pub use spec::{CONNECTIONS_MAX_DEFAULT, NodeSpec};
 pub use store::NodeFile;

@@ -74,6 +74,7 @@ impl MemoryNode {
                 Store::in_file(file, sizes)?
             }
         };
+        let store = store.with_snapshots(spec.snapshot_bytes_max, spec.snapshot_mutant);
         let executor = attach.map(|attach| attach(store.memory())).transpose()?;
         let tokens = RightTokens { all: spec.token.clone(), read: spec.read_token.clone() };
         let registry = Registry::new(tokens, spec.connections_max.min(connections_by_descriptors()));

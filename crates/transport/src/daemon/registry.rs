@@ -32,6 +32,11 @@ pub(super) struct Peer {
 pub(super) type ExecutionGuard<'a> = MutexGuard<'a, bool>;
 
 impl Peer {
+    /// Returns the number of the connection, unique at this memory node.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Returns the connection's stream.
     pub(super) fn stream(&self) -> &TcpStream {
         &self.stream
@@ -376,6 +381,14 @@ impl Registry {
             result = self.remove(peer).and(result);
         }
         result.map(|()| revoked).map_err(|why| not_ended(&why))
+    }
+
+    /// Waits until all verbs have ended that execute at this moment. The caller has no execution guard.
+    pub(super) fn await_verbs(&self) {
+        let peers: Vec<_> = self.entries().all.values().map(|entry| Arc::clone(&entry.peer)).collect();
+        for peer in peers {
+            drop(peer.execution_guard());
+        }
     }
 
     /// Ends all connections except `peer`: when this returns `Ok`, none of their verbs executes afterwards.

@@ -5,6 +5,7 @@ use super::event::{NodeEvent, NodeEvents};
 use super::event_sums::{EndedSum, EventSums, SummedEvent};
 use super::log::Log;
 use super::registry::Registry;
+use super::snapshot::EndedSnapshot;
 use super::spec::NodeSpec;
 use super::store::Store;
 use super::verb_executor::VerbExecutor;
@@ -70,6 +71,7 @@ impl Shared {
             resident_bytes: store.resident_bytes(),
             memory_bytes: store.memory_bytes() + store.device_bytes(),
             checkpoint_failures: store.log().map_or(0, Log::checkpoint_failures),
+            snapshot_bytes: store.snapshots().bytes(),
             ..NodeCounts::sum(&self.counters)
         }
     }
@@ -117,6 +119,13 @@ impl Shared {
     pub(super) fn log_lost(&self, now: Instant) {
         if self.store.membership().node == 0 {
             self.registry.take_lost(now).into_iter().for_each(|client| self.log(|| NodeEvent::Lost(client)));
+        }
+    }
+
+    /// Logs the end of a snapshot.
+    pub(super) fn log_snapshot_end(&self) {
+        for EndedSnapshot { bytes, why, .. } in self.store.snapshots().take_ended() {
+            self.log(|| NodeEvent::SnapshotEnded { bytes, why });
         }
     }
 

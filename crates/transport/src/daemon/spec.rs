@@ -1,6 +1,7 @@
 //! The configuration of a memory node.
 
 use super::event::NodeEvents;
+use super::snapshot::SnapshotMutant;
 use super::store::{MemorySizes, NodeFile};
 use crate::stream::{AcceptedTokens, ServerTls};
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
@@ -53,6 +54,12 @@ pub struct NodeSpec {
     /// The time for which its threads poll before they sleep, at most a second; by default 50 microseconds, or 0 on
     /// a machine with fewer than 8 processors.
     pub spin: Duration,
+    /// The limit of the memory that a snapshot (`farwood dump --consistent`) takes beside that of the pool, bytes;
+    /// `None`: a quarter of host memory.
+    pub snapshot_bytes_max: Option<u64>,
+    /// For tests.
+    #[doc(hidden)]
+    pub snapshot_mutant: Option<SnapshotMutant>,
 }
 
 /// Maximum threads of a memory node.
@@ -131,6 +138,8 @@ impl NodeSpec {
             threads: 0,
             connections_max: CONNECTIONS_MAX_DEFAULT,
             spin: spin_on(std::thread::available_parallelism().map_or(1, usize::from)),
+            snapshot_bytes_max: None,
+            snapshot_mutant: None,
         }
     }
 }

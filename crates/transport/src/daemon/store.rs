@@ -29,12 +29,15 @@
 
 mod growth;
 mod membership;
+mod snapshot;
 
 pub(super) use growth::MemorySizes;
 pub(super) use membership::Membership;
+pub(super) use snapshot::SnapshotFault;
 
 use super::event::NodeEvent;
 use super::log::{self, Durability, Log, LogObserver, LogReport, LogSettings, LogTuning, Origin, Recorder};
+use super::snapshot::{SnapshotMutant, Snapshots};
 use super::verb_executor::{ImmediateQueue, NodeMemory};
 use crate::error::{FileFault, TcpError};
 use crate::random_number;
@@ -201,6 +204,7 @@ pub(super) struct Store {
     has_returning_clients: bool,
     /// Whether verbs execute: not while the pool returns to a cut.
     is_open: AtomicBool,
+    snapshots: Snapshots,
 }
 
 impl Store {
@@ -316,6 +320,7 @@ impl Store {
             log_report: None,
             has_returning_clients: false,
             is_open: AtomicBool::new(true),
+            snapshots: Snapshots::new(first_memory_bytes / 4, None),
         })
     }
 
@@ -388,7 +393,11 @@ impl Store {
 
     /// Changes bytes of the memory itself, and records the change.
     fn change(&self, offset: u64, bytes: &[u8]) {
-        let make = || self.mapping.write_up(offset, bytes).expect("the caller has checked the offset");
+        let _own = self.snapshots.begin_own_change();
+        let make = || {
+            let _change = self.before_change(offset, bytes.len());
+            self.mapping.write_up(offset, bytes).expect("the caller has checked the offset");
+        };
         match &self.log {
             None => make(),
             Some(log) => drop(log.change(offset, bytes, make)),
@@ -596,10 +605,12 @@ impl Store {
                 if let Some(recorder) = &mut recorder {
                     recorder.announce(offset, data.len() as u64);
                 }
+                let change = self.before_change(offset, data.len());
                 match immediate {
                     None => self.mapping.write_up(offset, data).map_err(refused)?,
                     Some(immediate) => self.write_with_immediate(offset, data, immediate)?,
                 }
+                drop(change);
                 if let Some(recorder) = recorder {
                     recorder.effect(offset, data);
                 }
@@ -608,6 +619,7 @@ impl Store {
             WireOp::Cas { .. } | WireOp::MaskedCas { .. } | WireOp::Faa(_) => {
                 let offset = self.locate(verb.at, 8)?;
                 let Some(log) = &self.log else {
+                    let _change = self.before_change(offset, 8);
                     out.push(self.atomic(offset, &verb.op).map_err(refused)?.to_le());
                     return Ok(());
                 };
@@ -622,7 +634,9 @@ impl Store {
                     return Ok(());
                 }
                 recorder.announce(offset, 8);
+                let change = self.before_change(offset, 8);
                 self.atomic(offset, &verb.op).map_err(refused)?;
+                drop(change);
                 recorder.effect(offset, &new.to_ne_bytes());
                 Ok(())
             }

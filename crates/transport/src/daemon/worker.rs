@@ -181,6 +181,8 @@ impl Worker {
         if let Err(why) = self.shared.registry.remove(connection.peer()) {
             self.shared.log(|| NodeEvent::Card(why));
         }
+        self.shared.store.snapshots().end_of(connection.peer().number());
+        self.shared.log_snapshot_end();
     }
 
     /// Returns the time until the next check of unauthenticated or unaccepted connections.
@@ -200,6 +202,7 @@ impl Worker {
     fn sweep(&mut self) {
         self.shared.log_sums(Instant::now());
         self.shared.log_lost(Instant::now());
+        self.shared.log_snapshot_end();
         self.send_delayed_refusals();
         while let Some(&key) = self.unauthenticated.front() {
             match self.connections[key].waiting_since() {

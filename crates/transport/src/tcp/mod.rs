@@ -14,13 +14,13 @@ mod pool;
 pub use crate::client::framed::CAPABILITIES;
 pub use crate::client::timeouts::REPLY_MAX;
 pub use crate::client::{
-    AddressOptions, Credentials, FreshNodePolicy, HostPort, NodeReport, PoolAddress, ServedFabric,
-    ServedPool, VerbTransport,
+    AddressOptions, Credentials, FreshNodePolicy, HostPort, NodeReport, PoolAddress, PoolSnapshot,
+    ServedFabric, ServedPool, VerbTransport,
 };
 pub use crate::daemon::{
     CONNECTIONS_MAX_DEFAULT, Durability, FrozenLog, GoneClient, LATENCY_BUCKETS, LogMutant, LogReport,
-    LogTuning, MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile, NodeMonitor, NodeSpec, SummedEvent,
-    TcpMemory, TcpServer,
+    LogTuning, MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile, NodeMonitor, NodeSpec,
+    SnapshotMutant, SummedEvent, TcpMemory, TcpServer,
 };
 pub use crate::error::{FileFault, TcpError};
 pub use crate::stream::{

@@ -1,7 +1,7 @@
 //! A pool over TCP.
 
 use crate::client::framed::FrameConnections;
-use crate::client::{Credentials, FreshNodePolicy, PoolAddress, ServedFabric, ServedPool};
+use crate::client::{Credentials, FreshNodePolicy, PoolAddress, PoolSnapshot, ServedFabric, ServedPool};
 use crate::error::TcpError;
 use std::num::NonZeroU16;
 
@@ -29,6 +29,19 @@ impl TcpPool {
     /// [`TcpError::NoPool`].
     pub fn open_read_only(address: &PoolAddress, credentials: Credentials) -> Result<Self, TcpError> {
         Self::attach_reader(address, credentials, ())
+    }
+
+    /// Attaches this process to a snapshot of an existing pool: all memory nodes as they were at one cut, while other
+    /// clients change the live memory. In the snapshot, all clients have ended, and the changes of this process are
+    /// visible to nobody else. The snapshot ends when the second value is dropped, or this process ends.
+    ///
+    /// # Errors
+    /// As [`open_read_only`](Self::open_read_only); [`TcpError::SnapshotBusy`], [`TcpError::SnapshotDenied`].
+    pub fn open_snapshot(
+        address: &PoolAddress,
+        credentials: Credentials,
+    ) -> Result<(Self, PoolSnapshot), TcpError> {
+        Self::attach_snapshot(address, credentials, ())
     }
 
     /// Like [`open`](Self::open); `fresh` determines what happens if all memory nodes are fresh.

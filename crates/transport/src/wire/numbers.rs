@@ -1,6 +1,6 @@
 //! The numbers on the wire: kinds of frames, codes of refusals, controls.
 
-/// Declares enums that are encoded on the wire as a byte, counted from 1 without a gap.
+/// Declares enums that are encoded on the wire as a byte.
 macro_rules! numbered {
     ($($(#[$doc:meta])* pub enum $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal,)* })*) => {
         $(
@@ -49,6 +49,11 @@ impl Control {
             Self::Extend => "add a memory node to the pool (Extend)",
             Self::CountNodes => "count the memory nodes (CountNodes)",
             Self::NodeAddress => "read the address of a memory node (NodeAddress)",
+            Self::PrepareSnapshot => "prepare a snapshot (PrepareSnapshot)",
+            Self::AimSnapshot => "choose the cut of a snapshot (AimSnapshot)",
+            Self::TakeSnapshot => "take a snapshot (TakeSnapshot)",
+            Self::UseSnapshot => "use a snapshot (UseSnapshot)",
+            Self::SnapshotState => "examine a snapshot (SnapshotState)",
         }
     }
 }
@@ -114,6 +119,10 @@ numbered! {
         QueuePairStuck = 15,
         /// The token permits only reads.
         ReadOnly = 16,
+        /// Another snapshot of the memory node exists.
+        SnapshotBusy = 20,
+        /// The snapshot has ended.
+        SnapshotLost = 21,
     }
 
     /// Requests to a memory node that are not verbs. The words are their arguments, and those of the answer.
@@ -160,5 +169,17 @@ numbered! {
         CountNodes = 15,
         /// `[node, page]`: returns 32 bytes of the entry of that memory node in the table of added memory nodes.
         NodeAddress = 16,
+        /// `[number]` to `[cut]`: prepares a snapshot of that number, which ends with this connection; returns the
+        /// cut of the memory node. Refused as [`Code::SnapshotBusy`] if there is another one.
+        PrepareSnapshot = 20,
+        /// `[number, cut]` to `[1]`: the memory node takes the snapshot when it enters that cut or a later one. `[0,
+        /// its cut]`: it has entered such a cut already, so the sender chooses a higher one for all memory nodes.
+        AimSnapshot = 21,
+        /// `[number]`: enters the cut of the snapshot, and takes it, unless it was taken already.
+        TakeSnapshot = 22,
+        /// `[number]`: all later requests of this connection are executed in the snapshot.
+        UseSnapshot = 23,
+        /// `[number]` to `[bytes of its pages]`; refused as [`Code::SnapshotLost`] if it has ended.
+        SnapshotState = 24,
     }
 }

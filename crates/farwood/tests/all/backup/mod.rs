@@ -1,5 +1,6 @@
 //! Backups: dumps, restores, and files that are damaged.
 
+mod at_cut;
 mod damage;
 mod format;
 mod hostile;

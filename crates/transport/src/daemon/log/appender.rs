@@ -268,6 +268,15 @@ impl Log {
         self.cuts.set(cut);
     }
 
+    /// The last cut that has begun.
+    pub(in crate::daemon) fn cut(&self) -> u64 {
+        self.cuts.number()
+    }
+
+    pub(in crate::daemon) fn is_in(&self, phase: CutPhase) -> bool {
+        self.cuts.is_in(phase)
+    }
+
     /// The cut for an answer with bytes that the caller has read.
     #[inline]
     pub(in crate::daemon) fn cut_after_reads(&self) -> u64 {

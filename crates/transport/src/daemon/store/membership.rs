@@ -214,6 +214,7 @@ impl Store {
     pub(in crate::daemon) fn return_to_cut(&self, cut: u64, number: u64) -> Result<(), String> {
         let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         let log = self.log().ok_or("it has no log")?;
+        self.snapshots.end_all("the pool has returned to a cut: repeat the dump");
         let header = self.host_bytes + self.device_bytes;
         let finish = |mapping: &Mapping| {
             let words = [(FORMED, Formation::Returned as u64), (STATE, IN_USE), (RETURNED, cut)];

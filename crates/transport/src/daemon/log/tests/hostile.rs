@@ -3,7 +3,7 @@
 use super::{Fresh, RECORDS, Written, copy, folder, segment_bytes, written};
 use crate::daemon::log::segment_reader::SegmentReader;
 use crate::daemon::log::{Durability, LogSettings, files, open};
-use crate::daemon::store::{NodeFile, Store};
+use crate::daemon::store::{MemorySizes, NodeFile, Store};
 use crate::error::FileFault;
 use crate::shm::Mapping;
 use farwood_fabric::{u32_at, u64_at};
@@ -136,9 +136,10 @@ proptest! {
     fn a_header_with_another_word_is_an_error_or_ignored(word in 0..12_u64, value in number(), more in number()) {
         const MEMORY: u64 = 16 << 20;
         const DEVICE: u64 = 256 << 10;
+        const SIZES: MemorySizes = MemorySizes { memory: MEMORY, memory_max: MEMORY, device: DEVICE };
         let folder = folder();
         let file = NodeFile { durability: Durability::Always, ..NodeFile::new(folder.path().join("node")) };
-        let store = Store::in_file(&file, MEMORY, DEVICE).unwrap();
+        let store = Store::in_file(&file, SIZES).unwrap();
         store.form(5, 0, 1).unwrap();
         store.close(&|_| ()).unwrap();
         drop(store);
@@ -152,7 +153,7 @@ proptest! {
         }
         log.sync().unwrap();
         drop(log);
-        match Store::in_file(&file, MEMORY, DEVICE) {
+        match Store::in_file(&file, SIZES) {
             Ok(store) => {
                 let _ = (store.membership(), store.incarnation(), store.returned_cut());
             }
