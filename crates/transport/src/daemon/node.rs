@@ -44,20 +44,9 @@ impl MemoryNode {
     pub(crate) fn start_with(spec: &NodeSpec, attach: Option<Attach<'_>>) -> Result<Self, TcpError> {
         let listen = spec.listen;
         let sizes = spec.sizes().map_err(TcpError::BadShape)?;
-        if let Some(why) = spec.refuse() {
+        let of_device = || attach.as_ref().and_then(|_| spec.refuse_for_executor());
+        if let Some(why) = spec.refuse().or_else(of_device) {
             return Err(TcpError::BadShape(why));
-        }
-        if attach.is_some() && sizes.memory_max != sizes.memory {
-            let why = "an RDMA device registers all memory when the memory node starts, so it cannot grow: omit \
-                       --memory-max, or --rdma";
-            return Err(TcpError::BadShape(why.to_owned()));
-        }
-        if attach.is_some() && spec.read_token.is_some() {
-            return Err(TcpError::BadShape(
-                "an RDMA device executes every verb of a client, so no token can permit only reads there: omit the \
-                 token for reading, or serve the pool over TCP"
-                    .to_owned(),
-            ));
         }
         let refuse = |error| TcpError::Listen { address: listen.to_string(), error };
         let listener = TcpListener::bind(listen).map_err(refuse)?;

@@ -107,6 +107,18 @@ impl NodeSpec {
         self.refuse_read_token()
     }
 
+    /// Describes why a device cannot execute the verbs of such a memory node; returns `None` if it can.
+    pub(super) fn refuse_for_executor(&self) -> Option<String> {
+        if self.host_bytes_max.is_some_and(|most| most != self.host_bytes) {
+            let why = "an RDMA device registers all memory when the memory node starts, so it cannot grow: omit \
+                       --memory-max, or --rdma";
+            return Some(why.to_owned());
+        }
+        let why = "an RDMA device executes every verb of a client, so no token can permit only reads there: omit the \
+                   token for reading, or serve the pool over TCP";
+        self.read_token.as_ref().map(|_| why.to_owned())
+    }
+
     /// Describes why the tokens for reading cannot be used; returns `None` if they can, or if there are none.
     fn refuse_read_token(&self) -> Option<String> {
         let read_token = self.read_token.as_ref()?;
