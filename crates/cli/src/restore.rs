@@ -248,7 +248,7 @@ fn list_image(args: &Args, input: Input, context: &mut Context<'_>) -> Result<Ou
         header.source,
         header.farwood,
         size::count(header.nodes.into(), "memory node", "memory nodes"),
-        size::show(header.host_bytes),
+        size::show(header.memory_bytes.unwrap_or(header.host_bytes)),
         image_text(&figures, seconds)
     )?;
     Ok(Outcome::Done)

@@ -117,8 +117,11 @@ pub struct ImageHeader {
     pub layout: u32,
     /// Memory nodes.
     pub nodes: u16,
-    /// Host memory of each, bytes.
+    /// Host memory to which each can grow, bytes.
     pub host_bytes: u64,
+    /// Host memory of each, bytes; absent in files of earlier versions, whose pools did not grow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
     /// Device memory of each, bytes.
     pub device_bytes: u64,
     /// The permissions of the files, as octal digits; absent in files of earlier versions.

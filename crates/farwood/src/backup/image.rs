@@ -17,7 +17,7 @@ use crate::pool_options::PoolOptions;
 use crate::url::Url;
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET, LAYOUT_VERSION};
-use farwood_fabric::{NodeId, PoolShape};
+use farwood_fabric::{NodeId, PoolShape, chunk_limit, u64_at};
 use farwood_transport::shm::{self, PoolName, Segment, SegmentDir, ShmError, ShmPool};
 use std::fmt;
 use std::io::{Read, Write};
@@ -129,7 +129,9 @@ impl<'p> SavedPool<'p> {
         let node_0 = segment(0)?;
         let tables = tables(&node_0).map_err(pool)?;
         let used = || failed("save", BackupError::InUse { pool: name.to_string(), processes: Vec::new() });
-        let header = self.header(&shape, rights(&dir, &name).map_err(pool)?);
+        let limit = u64_at(&tables, chunk_limit::OFFSET as usize);
+        let memory_bytes = chunk_limit::bytes_in(&shape, NodeId(0), limit).ok();
+        let header = self.header(&shape, memory_bytes, rights(&dir, &name).map_err(pool)?);
         let mut image = ImageWriter::begin(out, &header, &mut self.watch)?;
         for node in (0..shape.nodes).rev() {
             let segment = segment(node)?;
@@ -146,7 +148,12 @@ impl<'p> SavedPool<'p> {
         image.end()
     }
 
-    fn header(&self, shape: &PoolShape, (mode, group): (Option<String>, Option<u32>)) -> ImageHeader {
+    fn header(
+        &self,
+        shape: &PoolShape,
+        memory_bytes: Option<u64>,
+        (mode, group): (Option<String>, Option<u32>),
+    ) -> ImageHeader {
         ImageHeader {
             farwood: env!("CARGO_PKG_VERSION").to_owned(),
             source: self.url.clone(),
@@ -154,6 +161,7 @@ impl<'p> SavedPool<'p> {
             layout: LAYOUT_VERSION,
             nodes: shape.nodes,
             host_bytes: shape.host_bytes,
+            memory_bytes,
             device_bytes: shape.device_bytes,
             mode,
             group,

@@ -1,5 +1,6 @@
 //! The growth of pools while processes use them: more memory, and more memory nodes.
 
+use farwood::backup::{RestoredPool, SavedPool};
 use farwood::error::ErrorKind;
 use farwood::node::{HostPort, MemoryNode, NodeFile, NodeSpec};
 use farwood::{BTree, Hashed, Index, Pool, PoolOptions, Radix};
@@ -291,4 +292,25 @@ fn a_grown_pool_survives_restarts() {
         let error = error.unwrap_err().to_string();
         assert!(error.contains("its memory can grow to 64 MiB"), "{error}");
     }
+}
+
+#[test]
+fn an_image_keeps_the_limit_of_the_memory() {
+    let options = PoolOptions::new().memory_bytes(16 * MIB).memory_max_bytes(64 * MIB);
+    let scratch = Removed::create("growth-image", &options);
+    let pool = Pool::open(&scratch.0).unwrap();
+    pool.grow_memory(32 * MIB).unwrap();
+    let index = create(&pool, "radix");
+    let full = fill(&index, 0);
+    drop((index, pool));
+    let mut image = Vec::new();
+    SavedPool::at(&scratch.0).to_writer(&mut image).unwrap();
+    let copy = Removed(format!("{}-copy", scratch.0));
+    RestoredPool::at(&copy.0).from_reader(image.as_slice()).unwrap();
+    let pool = Pool::open(&copy.0).unwrap();
+    let node = pool.stats().unwrap().nodes[0];
+    assert_eq!((node.memory_bytes, node.memory_max_bytes), (32 * MIB, 64 * MIB));
+    let index = pool.open_index("radix").unwrap();
+    pool.grow_memory(64 * MIB).unwrap();
+    check_keys(&index, fill(&index, full));
 }

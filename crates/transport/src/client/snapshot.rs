@@ -48,13 +48,14 @@ impl PoolSnapshot {
         address: &PoolAddress,
         credentials: &Credentials,
         scheme: &'static str,
-    ) -> Result<(Self, PoolShape), TcpError> {
+    ) -> Result<(Self, PoolShape, PoolAddress), TcpError> {
         let (nodes, shape) = CandidateNodes::find_in_time(address, credentials, scheme)?;
         let reader = nodes.all.iter().position(|node| node.welcome.access == Access::ReadOnly);
         if let Some(at) = reader {
-            return Err(TcpError::SnapshotDenied { address: address.nodes()[at].to_string() });
+            return Err(TcpError::SnapshotDenied { address: nodes.address().nodes()[at].to_string() });
         }
-        Ok((Self::take(nodes.all, address.nodes())?, shape))
+        let address = nodes.address().clone();
+        Ok((Self::take(nodes.all, address.nodes())?, shape, address))
     }
 
     /// Takes a snapshot; `nodes` are connections without an identity, one to each memory node.
@@ -69,6 +70,11 @@ impl PoolSnapshot {
         this.cut = this.aim_after(newest)?;
         for at in 0..this.nodes.len() {
             this.ask(at, Control::TakeSnapshot, [number, 0, 0, 0])?;
+        }
+        // Objects of before the cut can be on a memory node that was added while the snapshot was prepared.
+        if this.ask(0, Control::CountNodes, [0; 4])?[0] != this.nodes.len() as u64 {
+            let why = "a memory node was added to the pool at this moment; repeat the dump".to_owned();
+            return Err(TcpError::SnapshotBusy { address: this.addresses[0].to_string(), why });
         }
         Ok(this)
     }
@@ -142,7 +148,7 @@ impl<W: VerbTransport> ServedPool<W> {
     ) -> Result<(Self, PoolSnapshot), TcpError> {
         let forks = ForkCount::now();
         let end = Instant::now() + BUSY_MAX;
-        let (snapshot, shape) = loop {
+        let (snapshot, shape, address) = loop {
             match PoolSnapshot::of(address, &credentials, W::SCHEME) {
                 Err(TcpError::SnapshotBusy { .. }) if Instant::now() < end => std::thread::sleep(BUSY_PAUSE),
                 taken => break taken?,
