@@ -338,7 +338,11 @@ impl<'p> RestoredPool<'p> {
         let mut image = ImageReader::begin(input).map_err(backup)?;
         let options = self.options(&image.header).map_err(|why| backup(image.blocks.damaged(&why)))?;
         let spec = options.spec(name).map_err(|source| Error::Pool { operation: "restore", source })?;
-        let created = shm::create_by(&SegmentDir::from_env(), &spec, |segment, shape, node| {
+        // Huge pages are reserved for all memory to which the pool can grow.
+        let can_grow = image.header.memory_bytes.is_some_and(|bytes| bytes < image.header.host_bytes);
+        let dir = SegmentDir::from_env();
+        let dir = if can_grow { dir.in_ordinary_pages() } else { dir };
+        let created = shm::create_by(&dir, &spec, |segment, shape, node| {
             image.node(segment, node, &mut self.watch)?;
             shm::write_identity(segment, shape, node);
             Ok(())

@@ -277,7 +277,9 @@ impl<'p> Restore<'p> {
         created: &mut Vec<Created>,
     ) -> Result<u64> {
         use crate::spatial::RTree;
+        use farwood_fabric::Fabric as _;
         use farwood_index::catfish;
+        use farwood_transport::runtime::block_on;
 
         /// The fill factor of nodes that leaves space for inserts.
         const FILL: f64 = 0.8;
@@ -286,6 +288,8 @@ impl<'p> Restore<'p> {
         // Another version has other parameters; the header has those that programs depend on.
         let config = described.or_else(|error| spatial_config(header).ok_or(error));
         let mut config = config.map_err(|error| failed(no_options(header, &error)))?;
+        let found = block_on(self.pool.client("restore")?.fabric().find_added_nodes());
+        found.map_err(|source| self.pool.fabric_failed("restore", source))?;
         if config.node.0 >= self.pool.attached().attachment().shape().nodes {
             config.node = farwood_fabric::NodeId(0);
         }

@@ -176,7 +176,10 @@ fn after_timeout(effect: Effect) -> &'static str {
 /// The option that gives a full pool more memory.
 fn more_memory(url: &str, error: &FabricError) -> &'static str {
     match error {
-        FabricError::PoolFull { .. } if !url.is_empty() => " (`farwood grow --memory`)",
+        FabricError::PoolFull { .. } if url.starts_with("rdma://") => {
+            " (`farwood serve --memory`, for each memory node)"
+        }
+        FabricError::PoolFull { .. } if !url.is_empty() => " (`farwood grow`)",
         _ => "",
     }
 }
@@ -264,12 +267,12 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pool_names_the_command_that_created_it() {
+    fn a_full_pool_names_the_command_that_enlarges_it() {
         let text = |url: &str| of_index("put", url, full()).message_of_command();
-        assert!(text("shm://p/i").ends_with("(`farwood create --memory`)"));
-        for url in ["tcp://a:1/i", "rdma://a:1/i", "etcd://a:1/p/i"] {
-            assert!(text(url).contains("`farwood serve --memory`") && !text(url).contains("create"), "{url}");
+        for url in ["shm://p/i", "tcp://a:1/i", "etcd://a:1/p/i"] {
+            assert!(text(url).ends_with("(`farwood grow`)"), "{url}: {}", text(url));
         }
+        assert!(text("rdma://a:1/i").contains("`farwood serve --memory`"));
     }
 
     #[test]

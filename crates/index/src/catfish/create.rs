@@ -187,6 +187,7 @@ impl Catfish {
         name: &str,
         config: CatfishConfig,
     ) -> Result<Self, IndexError> {
+        client.fabric().find_added_nodes().await?;
         check_config(client, config)?;
         let new = params::new_entry(name, &config);
         let entry = lifecycle::create(client, &new, async |entry| {

@@ -15,8 +15,8 @@
 use super::{GlobalLock, LocalLocks, LockPauses, WAIT_NS_MAX};
 use crate::queue::FairQueue;
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use farwood_fabric::{Client, Fabric, LockWord};
-use std::sync::PoisonError;
+use farwood_fabric::{Client, Fabric, LockWord, Packed};
+use std::sync::{OnceLock, PoisonError};
 
 const HELD: u64 = 1;
 const AWAITED: u64 = 2;
@@ -66,6 +66,8 @@ pub struct LocalTables {
     kind: LocalLocks,
     locks_per_node: usize,
     words: Box<[AtomicU64]>,
+    /// The words of memory nodes that were added to the pool, made when a client first needs one.
+    added: Box<[OnceLock<Box<[AtomicU64]>>]>,
     queues: Box<[FairQueue<Grant>]>,
     payloads: Mutex<Vec<HandoverPayload>>,
 }
@@ -82,6 +84,10 @@ pub struct LocalGuard<'a> {
     held: bool,
 }
 
+fn free_words(count: usize) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
 impl LocalTables {
     /// Tables for `nodes` memory nodes of `locks_per_node` locks each.
     pub fn new(kind: LocalLocks, nodes: usize, locks_per_node: usize) -> Self {
@@ -89,7 +95,10 @@ impl LocalTables {
         Self {
             kind,
             locks_per_node,
-            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            words: free_words(words),
+            added: (0..if words > 0 { Packed::<u64>::NODES_MAX } else { 0 })
+                .map(|_| OnceLock::new())
+                .collect(),
             queues: (0..words.min(QUEUES_MAX)).map(|_| FairQueue::new(())).collect(),
             payloads: Mutex::new(Vec::new()),
         }
@@ -163,9 +172,15 @@ impl LocalTables {
 
     /// The number of the local lock that guards `lock`.
     fn number(&self, lock: GlobalLock) -> usize {
-        let number = usize::from(lock.node().0) * self.locks_per_node + lock.index() as usize;
-        // Locks of memory nodes that were added to the pool share local locks with the others.
-        if number < self.words.len() { number } else { number % self.words.len().max(1) }
+        usize::from(lock.node().0) * self.locks_per_node + lock.index() as usize
+    }
+
+    /// The word of the local lock with that number.
+    #[inline]
+    fn word(&self, number: usize) -> &AtomicU64 {
+        let Some(beyond) = number.checked_sub(self.words.len()) else { return &self.words[number] };
+        let words = self.added[beyond / self.locks_per_node].get_or_init(|| free_words(self.locks_per_node));
+        &words[beyond % self.locks_per_node]
     }
 
     /// Whether one local lock guards both.
@@ -187,7 +202,7 @@ impl LocalTables {
     }
 
     fn try_lock(&self, lock: usize) -> bool {
-        self.words[lock].compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.word(lock).compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Joins the queue of a held lock, and waits for the lock; `None`: the lock was released before the client had
@@ -209,10 +224,10 @@ impl LocalTables {
                 release_global(granted);
             }
         };
-        let queue = &self.queues[lock % QUEUES_MAX];
+        let queue = &self.queues[lock % self.queues.len()];
         let waiting = {
             let mut list = queue.lock();
-            let marked = self.words[lock].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+            let marked = self.word(lock).fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
                 (word & HELD != 0).then_some(word | AWAITED)
             });
             if marked.is_err() {
@@ -225,10 +240,10 @@ impl LocalTables {
 
     /// Passes a held lock to the next waiter; `false`: no client waits, and the lock is free.
     fn pass_on(&self, lock: usize, grant: Grant) -> bool {
-        let word = self.words[lock].load(Ordering::Relaxed);
+        let word = self.word(lock).load(Ordering::Relaxed);
         debug_assert!(word & HELD != 0, "only a held lock is passed on");
         if word & AWAITED == 0
-            && self.words[lock].compare_exchange(word, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+            && self.word(lock).compare_exchange(word, 0, Ordering::Release, Ordering::Relaxed).is_ok()
         {
             return false;
         }
@@ -236,7 +251,7 @@ impl LocalTables {
             Grant::Global(..) => (word & !(HELD | AWAITED)) + ONE_HAND_OVER,
             Grant::Local => 0,
         };
-        let mut list = self.queues[lock % QUEUES_MAX].lock();
+        let mut list = self.queues[lock % self.queues.len()].lock();
         let next = if !list.grant_first(lock as u64, grant) {
             0
         } else if list.has_waiter(lock as u64) {
@@ -244,7 +259,7 @@ impl LocalTables {
         } else {
             HELD | hand_overs
         };
-        self.words[lock].store(next, Ordering::Release);
+        self.word(lock).store(next, Ordering::Release);
         next != 0
     }
 
@@ -273,7 +288,7 @@ impl LocalGuard<'_> {
         if !self.held {
             return false;
         }
-        let word = self.tables.words[self.lock].load(Ordering::Relaxed);
+        let word = self.tables.word(self.lock).load(Ordering::Relaxed);
         word & AWAITED != 0 && (word >> HAND_OVERS_SHIFT) < u64::from(hand_over_max)
     }
 

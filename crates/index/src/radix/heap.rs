@@ -109,9 +109,16 @@ impl Heap {
         near: NodeId,
         kind: SlotKind,
     ) -> Result<MemorySlot<T>, IndexError> {
-        let (mut step, mut since_ns) = (0, None);
-        while step < client.fabric().shape().nodes {
-            let nodes = client.fabric().shape().nodes;
+        let (mut step, mut since_ns, mut nodes) = (0, None, client.fabric().shape().nodes);
+        loop {
+            if step >= nodes {
+                let found = client.fabric().shape().nodes;
+                if found == nodes {
+                    return Err(pool_full(client).await);
+                }
+                // Another client of this process has found an added memory node meanwhile.
+                (step, nodes) = (0, found);
+            }
             let node = (near.0 + step) % nodes;
             if let Some(slot) = self.reuse_or_carve(client, node, kind) {
                 return Ok(slot.cast());
@@ -124,8 +131,8 @@ impl Heap {
                 return Ok(slot.cast());
             }
             if step == 0 {
-                // Later, another number of memory nodes could omit one.
                 client.fabric().find_added_nodes().await?;
+                nodes = client.fabric().shape().nodes;
             }
             match self.take_chunk(client, NodeId(node), kind).await? {
                 None => step += 1,
@@ -137,7 +144,6 @@ impl Heap {
                 }
             }
         }
-        Err(pool_full(client).await)
     }
 
     /// As [`allocate`](Self::allocate); if the pool is full, a larger slot of at most `bytes_max` bytes, which keeps

@@ -158,7 +158,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             return Ok(());
         }
         let old = self.read_node(first).await?;
-        let mut all = listed(&old, &self.fabric().shape()).map_err(|what| self.damaged(first, what))?;
+        let mut all = self.listed(&old, first).await?;
         let mut place = tree.freed_slot(first, old.version());
         let free = tree.layout.inner_capacity.saturating_sub(all.len());
         if free > 0 {
@@ -212,7 +212,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         for _ in 0..LISTS_MAX {
             let Some(at) = next else { return Ok(()) };
             let list = self.read_node(at).await?;
-            let slots = listed(&list, &self.fabric().shape()).map_err(|what| self.damaged(at, what))?;
+            let slots = self.listed(&list, at).await?;
             tree.allocator.receive(slots);
             tree.allocator.receive([tree.freed_slot(at, list.version()).cast()]);
             next = list.sibling();
@@ -227,17 +227,29 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         for _ in 0..LISTS_MAX {
             let Some(at) = next else { return Ok(slots) };
             let list = self.read_node(at).await?;
-            let listed = listed(&list, &self.fabric().shape()).map_err(|what| self.damaged(at, what))?;
+            let listed = self.listed(&list, at).await?;
             slots += 1 + listed.len() as u64;
             next = list.sibling();
         }
         Err(IndexError::Exhausted { operation: self.name, tries: LISTS_MAX })
     }
 
+    /// Returns the slots of the list at `at`. [0 RT; as [`Fabric::find_added_nodes`] if a slot is on a memory node that
+    /// was added]
+    async fn listed<B: Deref<Target = [u8]>>(
+        self,
+        list: &Node<'_, B>,
+        at: Remote<RawNode>,
+    ) -> Result<Vec<MemorySlot<()>>, IndexError> {
+        if let Ok(slots) = listed(list, &self.fabric().shape()) {
+            return Ok(slots);
+        }
+        self.fabric().find_added_nodes().await?;
+        listed(list, &self.fabric().shape()).map_err(|what| self.damaged(at, what))
+    }
+
     /// Returns the pointer to the first list. [1 RT]
     async fn first_list(self) -> Result<Option<Remote<RawNode>>, IndexError> {
-        // The lists may have slots of added memory nodes.
-        self.fabric().find_added_nodes().await?;
         let first = self.index.entry.free_list();
         let word = self.client.post(read(first.at())).await?.whole_word();
         Ok(first.open_pointer(word)?)

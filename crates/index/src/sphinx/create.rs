@@ -66,10 +66,11 @@ impl Sphinx {
         check_capabilities(client)?;
         client.fabric().find_added_nodes().await?;
         let mut new = params::new_entry(name, &config);
-        new.parameters[TABLES..TABLES + 2].copy_from_slice(&client.fabric().shape().nodes.to_le_bytes());
+        let nodes = client.fabric().shape().nodes;
+        new.parameters[TABLES..TABLES + 2].copy_from_slice(&nodes.to_le_bytes());
         let create_objects = async |entry: &Entry| {
             let words = if config.options.has_tables() {
-                table::create(client, entry, config.options.groups.log2()).await?
+                table::create(client, entry, config.options.groups.log2(), nodes).await?
             } else {
                 Vec::new()
             };

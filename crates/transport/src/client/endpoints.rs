@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// The number of the connection by which a compute node is present at memory node 0.
 pub(crate) const PRESENCE_CONNECTION: u64 = 0;
+/// The number of a connection that only checks whether the compute node was revoked.
+const CHECK_CONNECTION: u64 = u64::MAX;
 /// Pause before the second attempt to restore the presence; each further pause is twice as long, up to
 /// [`RETRY_PAUSE_MAX`].
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -136,7 +138,11 @@ impl Endpoints {
         let mut dialled = dial(&address, &self.credentials, &hello)?;
         let found = dialled.welcome.incarnation;
         if incarnation.is_none() {
-            // This process has seen no memory of this node, so any incarnation is right.
+            // This process has seen no memory of this node, so any incarnation is right, unless the process was revoked
+            // and the fences of this node were removed since. Node 0 refuses the process then.
+            if client.is_some() {
+                self.dial(NodeId(0), client, CHECK_CONNECTION)?;
+            }
             self.added()[at - self.incarnations.len()].incarnation.get_or_insert(found);
         }
         if incarnation.is_none_or(|known| known == found) {

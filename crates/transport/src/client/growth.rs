@@ -64,9 +64,15 @@ impl<W: VerbTransport> ServedPool<W> {
     pub fn add_node(&self, address: &HostPort) -> Result<NodeId, TcpError> {
         let client = self.client();
         let failed = |error| self.grown(error);
+        // A memory node that does not answer delays nobody: the lock is free until this process has a connection.
+        block_on(client.fabric().find_added_nodes()).map_err(failed)?;
+        if let Some(node) = self.known_address(address) {
+            return self.complete_addition(node, address);
+        }
+        let mut new = self.connect_anew(address)?;
         block_on(async {
             let lock = directory::lock(&client).await.map_err(failed)?;
-            let added = self.add_node_locked(&client, address).await;
+            let added = self.add_node_locked(&client, address, &mut new).await;
             let unlocked = lock.unlock().await;
             added.and_then(|node| unlocked.map(|()| node).map_err(failed))
         })
@@ -76,6 +82,7 @@ impl<W: VerbTransport> ServedPool<W> {
         &self,
         client: &Client<super::fabric::ServedFabric<W>>,
         address: &HostPort,
+        new: &mut AcceptedConnection,
     ) -> Result<NodeId, TcpError> {
         let failed = |error| self.grown(error);
         client.fabric().find_added_nodes().await.map_err(failed)?;
@@ -89,29 +96,42 @@ impl<W: VerbTransport> ServedPool<W> {
         let Some(entry) = added_nodes::encode(node, address) else {
             return Err(TcpError::BadShape(format!("the address {address} is too long")));
         };
-        let mut new = self.candidate(address)?;
         let first = self.connect_anew(&self.address().nodes()[0])?.welcome;
         self.check_candidate(address, &new.welcome, &first)?;
+        if control(&mut new.stream, Control::Region, [0; 4]).is_ok() {
+            let why = "an RDMA device executes its verbs; start it without --rdma".to_owned();
+            return Err(node_error(address, ConnectError::Refused(Code::WrongPool, why)));
+        }
         let refused = |why| node_error(address, why);
         control(&mut new.stream, Control::Form, [shape.pool, node.0.into(), nodes, 0]).map_err(refused)?;
         control(&mut new.stream, Control::FinishForming, [0; 4]).map_err(refused)?;
         client.post(write(added_nodes::entry(node), &entry)).await.map_err(failed)?;
         // Node 0 last, and once more: the others are durable up to the cut of the addition then.
-        for node in (1..shape.nodes).chain(0..shape.nodes).map(NodeId) {
-            let extended = self.connections().control(node, Control::Extend, [nodes, 0, 0, 0]).await;
-            extended.map_err(failed)?;
-        }
+        self.extend((1..shape.nodes).chain(0..shape.nodes), nodes).await?;
         client.fabric().find_added_nodes().await.map_err(failed)?;
         Ok(node)
     }
 
-    /// Connects to the memory node that is to be added.
-    fn candidate(&self, address: &HostPort) -> Result<AcceptedConnection, TcpError> {
-        let known = self.known_address(address);
-        if let Some(node) = known {
+    /// Repeats the end of an addition that was interrupted after node 0 had recorded it.
+    fn complete_addition(&self, node: NodeId, address: &HostPort) -> Result<NodeId, TcpError> {
+        let shape = self.shape();
+        let first = &self.address().nodes()[0];
+        let entry = added_nodes::address_of(&mut self.connect_anew(first)?, node);
+        let was_added = entry.map_err(|why| node_error(first, why))?.as_ref() == Some(address);
+        if !was_added || node.0 + 1 != shape.nodes {
             return Err(TcpError::BadShape(format!("{address} is memory node {node} of the pool already")));
         }
-        self.connect_anew(address)
+        block_on(self.extend(0..shape.nodes, shape.nodes.into()))?;
+        Ok(node)
+    }
+
+    /// Lets memory nodes record that the pool has `nodes` memory nodes. [1 RT for each]
+    async fn extend(&self, of: impl Iterator<Item = u16>, nodes: u64) -> Result<(), TcpError> {
+        for node in of.map(NodeId) {
+            let extended = self.connections().control(node, Control::Extend, [nodes, 0, 0, 0]).await;
+            extended.map_err(|error| self.grown(error))?;
+        }
+        Ok(())
     }
 
     fn connect_anew(&self, address: &HostPort) -> Result<AcceptedConnection, TcpError> {

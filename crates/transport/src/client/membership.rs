@@ -45,7 +45,7 @@ pub(super) fn enter<W: VerbTransport>(
             Err(why) => return Err(why),
         };
         if before.live {
-            match fence_if_gone(nodes, before.client) {
+            match fence_if_gone(endpoints, nodes, before.client) {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err((node, why @ ConnectError::Refused(..))) => {
@@ -133,7 +133,11 @@ async fn fence_with<W: VerbTransport>(
 
 /// For the process that has claimed the slot: returns whether the last owner has no connection to the memory nodes from
 /// 1 on; if so, fences it.
-fn fence_if_gone(nodes: &mut [AcceptedConnection], client: ClientId) -> Result<bool, (NodeId, ConnectError)> {
+fn fence_if_gone(
+    endpoints: &Endpoints,
+    nodes: &mut [AcceptedConnection],
+    client: ClientId,
+) -> Result<bool, (NodeId, ConnectError)> {
     for (number, node) in nodes.iter_mut().enumerate().skip(1) {
         let counted = control(&mut node.stream, Control::CountConnections, words_of(client));
         if counted.map_err(|why| (NodeId(number as u16), why))?[0] > 0 {
@@ -143,6 +147,10 @@ fn fence_if_gone(nodes: &mut [AcceptedConnection], client: ClientId) -> Result<b
     for (number, node) in nodes.iter_mut().enumerate() {
         let fenced = control(&mut node.stream, Control::Fence, words_of(client));
         fenced.map_err(|why| (NodeId(number as u16), why))?;
+    }
+    if endpoints.is_snapshot() {
+        // It keeps the memory nodes of its cut.
+        return Ok(true);
     }
     // As in `fence_with`, but this process has a connection to each memory node that it fences.
     let counted = control(&mut nodes[0].stream, Control::CountNodes, [0; 4]);

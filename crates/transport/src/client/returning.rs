@@ -68,9 +68,10 @@ pub(super) fn return_to_cut(
         }
     };
     let number = all.iter().map(|cuts| cuts.newest).max().unwrap_or(cut);
-    for ((node, address), _) in
-        nodes.iter_mut().zip(addresses).zip(&all).filter(|(_, cuts)| cuts.formed != Formation::Returned)
-    {
+    // Node 0 last: it decides which memory nodes the pool has, and a return to before an addition must not end without
+    // the memory node that was added.
+    let rest = nodes.iter_mut().zip(addresses).zip(&all).rev();
+    for ((node, address), _) in rest.filter(|(_, cuts)| cuts.formed != Formation::Returned) {
         let words = [cut, number, node.welcome.incarnation, 0];
         control_within(&mut node.stream, Control::ReturnToCut, words, RETURN_MAX)
             .map_err(|why| node_error(address, why))?;

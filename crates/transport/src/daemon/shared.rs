@@ -124,8 +124,11 @@ impl Shared {
 
     /// Logs the end of a snapshot.
     pub(super) fn log_snapshot_end(&self) {
-        for EndedSnapshot { bytes, why, .. } in self.store.snapshots().take_ended() {
-            self.log(|| NodeEvent::SnapshotEnded { bytes, why });
+        for ended in self.store.snapshots().take_ended() {
+            let EndedSnapshot { bytes, why, .. } = &ended;
+            self.log(|| NodeEvent::SnapshotEnded { bytes: *bytes, why: why.clone() });
+            // Freeing many pages takes a while. If there is no thread for it, this one frees them.
+            let _ = std::thread::Builder::new().name("farwood-free".to_owned()).spawn(move || drop(ended));
         }
     }
 

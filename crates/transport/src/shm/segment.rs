@@ -307,6 +307,12 @@ impl SegmentDir {
         Self { ordinary: path.into(), huge: None, trusted: None, trusted_owner: None }
     }
 
+    /// Returns the directory, whose new segments are not in huge pages.
+    #[must_use]
+    pub fn in_ordinary_pages(self) -> Self {
+        Self { huge: None, ..self }
+    }
+
     /// Returns the directory, whose files are also used if they belong to `owner`, a name or a number.
     #[must_use]
     pub fn trusting_owner(self, owner: &str) -> Self {

@@ -279,7 +279,7 @@ fn memory_outside_of_the_pool_is_refused() {
         [&node.to_le_bytes()[..], &[0; 6], &offset.to_le_bytes(), &[1; 4096]].concat()
     };
     for (node, offset) in
-        [(2, 0), (u16::MAX, 0), (1, u64::MAX), (1, u64::MAX - 4095), (1, 1 << 40), (0, 17 << 20)]
+        [(2, 0), (u16::MAX, 0), (1, u64::MAX), (1, u64::MAX - 4095), (1, 1 << 40), (0, 17 << 24)]
     {
         let mut blocks = image().to_vec();
         let memory = blocks.iter().position(|(kind, _)| *kind == 9).unwrap();

@@ -89,16 +89,17 @@ impl<F: Fabric> TableOp<'_, F> {
     }
 }
 
-/// Creates the tables of a new index, each with one subtable; yields the words that point to their directories.
+/// Creates the tables of a new index on `nodes` memory nodes, each with one subtable; yields the words that point to their directories.
 /// [3 RT and a chunk for each memory node]
 pub(crate) async fn create<F: Fabric>(
     client: &Client<F>,
     entry: &Entry,
     groups_log2: u8,
+    nodes: u16,
 ) -> Result<Vec<u8>, IndexError> {
     let heap = Heap::new(entry);
     let mut words = Vec::new();
-    for home in (0..client.fabric().shape().nodes).map(NodeId) {
+    for home in (0..nodes).map(NodeId) {
         let kind = ObjectKind::Subtable.slot_kind(subtable_bytes(groups_log2));
         let subtable: MemorySlot<RawSubtable> = heap.allocate(client, home, kind).await?;
         let header = BucketHeader::new(entry.number as u32, 0, 0);

@@ -514,17 +514,16 @@ impl Log {
         memory: &File,
     ) -> Result<(), CheckpointFault> {
         let _excluded = self.exclude_checkpoints();
-        let earlier =
-            if self.cuts.is_in(CutPhase::Off) { EarlierCheckpoint::Remove } else { EarlierCheckpoint::Keep };
-        self.copy_memory(mapping, memory, earlier)
+        self.copy_memory(mapping, memory, None)
     }
 
-    /// As [`checkpoint`](Self::checkpoint). The caller excludes other checkpoints.
+    /// As [`checkpoint`](Self::checkpoint). The caller excludes other checkpoints. `earlier`: the treatment of the one
+    /// before; `None`: it stays if the memory node takes part in cuts.
     pub(super) fn copy_memory(
         &self,
         mapping: &Mapping,
         memory: &File,
-        earlier: EarlierCheckpoint,
+        earlier: Option<EarlierCheckpoint>,
     ) -> Result<(), CheckpointFault> {
         // About as many bytes as the last time; a copy that grows beyond the free space ends by itself.
         let resident = memory.metadata().map_err(CheckpointFault::Copy)?.blocks() * BLOCK_BYTES;
@@ -537,7 +536,7 @@ impl Log {
             // The attempt may have replaced the checkpoint before the last one.
             self.cuts.replace_before(recovery::before(&self.path).ok().flatten());
         });
-        let (bytes, base) = written?;
+        let (bytes, base, earlier) = written?;
         // Which of two checkpoints a failure of the machine leaves is known only if this succeeds.
         files::sync_folder(&self.path)
             .map_err(|error| CheckpointFault::Log(self.fail("sync the folder of", &error)))?;
@@ -557,8 +556,8 @@ impl Log {
         first: u64,
         mapping: &Mapping,
         memory: &File,
-        earlier: EarlierCheckpoint,
-    ) -> Result<(u64, BaseCheckpoint), CheckpointFault> {
+        earlier: Option<EarlierCheckpoint>,
+    ) -> Result<(u64, BaseCheckpoint, EarlierCheckpoint), CheckpointFault> {
         let begin = || checkpoint::CheckpointDraft::begin(&self.path, mapping.bytes(), [self.salt, first]);
         let mut draft = begin().map_err(CheckpointFault::Copy)?;
         draft.copy(mapping, memory).map_err(CheckpointFault::Copy)?;
@@ -570,8 +569,12 @@ impl Log {
         if !self.settings.has(LogMutant::CheckpointEarly) {
             self.sync().map_err(CheckpointFault::Log)?;
         }
+        // The memory node may take part in cuts since the copy began. If it does not now, it had begun no cut above.
+        let has_cuts = !self.cuts.is_in(CutPhase::Off);
+        let chosen = if has_cuts { EarlierCheckpoint::Keep } else { EarlierCheckpoint::Remove };
+        let earlier = earlier.unwrap_or(chosen);
         let bytes = draft.complete([last, cut], earlier).map_err(CheckpointFault::Copy)?;
-        Ok((bytes, BaseCheckpoint { first, cut }))
+        Ok((bytes, BaseCheckpoint { first, cut }, earlier))
     }
 
     /// Begins a new segment; returns the number of its first record.

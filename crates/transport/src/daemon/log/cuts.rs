@@ -36,7 +36,7 @@ fn time() -> u64 {
 }
 
 /// The highest cut that a memory node accepts from others, and from its files.
-pub(super) fn cut_max() -> u64 {
+pub(in crate::daemon) fn cut_max() -> u64 {
     time().saturating_add(CUT_AHEAD_MAX)
 }
 

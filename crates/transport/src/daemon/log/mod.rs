@@ -47,7 +47,7 @@ mod tuning;
 pub use appender::FrozenLog;
 pub(super) use appender::{Log, LogObserver, Recorder};
 pub(super) use checkpoint::{is_checkpoint, memory_bytes};
-pub(super) use cuts::CutPhase;
+pub(super) use cuts::{CutPhase, cut_max};
 pub(super) use record::Origin;
 pub use recovery::LogReport;
 pub(super) use recovery::open;

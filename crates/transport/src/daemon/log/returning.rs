@@ -75,7 +75,7 @@ impl Log {
         finish(mapping);
         self.cuts.set(resume.max(self.cuts.number()));
         drop(tail);
-        self.copy_memory(mapping, memory, EarlierCheckpoint::Remove).map_err(|fault| {
+        self.copy_memory(mapping, memory, Some(EarlierCheckpoint::Remove)).map_err(|fault| {
             FileFault::System(match fault {
                 // The log does not have the changes of the return.
                 CheckpointFault::Copy(error) => self.fail("make a checkpoint of", &error),

@@ -116,10 +116,16 @@ impl Snapshots {
         self.mutant == Some(mutant)
     }
 
+    /// Whether there is a snapshot, prepared or taken.
+    #[inline]
+    pub(in crate::daemon) fn is_present(&self) -> bool {
+        self.is_present.load(Ordering::Acquire)
+    }
+
     /// Records the cut of a request, before the request is executed.
     #[inline]
     pub(in crate::daemon) fn enter_cut(&self, cut: u64) {
-        if self.is_present.load(Ordering::Acquire) && !self.has(SnapshotMutant::CutForgotten) {
+        if self.is_present() && !self.has(SnapshotMutant::CutForgotten) {
             self.cut.fetch_max(cut, Ordering::AcqRel);
         }
     }

@@ -4,7 +4,6 @@
 //! when the limit in the superblock does ([`chunk_limit`]), and no address changes.
 
 use super::{Membership, NUMBERS, Store};
-use crate::shm::provision;
 use crate::wire::{Code, Formation};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ByteCount, NodeId, PoolShape, chunk_limit};
@@ -84,11 +83,7 @@ impl Store {
         if bytes <= before {
             return Ok(before);
         }
-        // A file has its space from the start, except that of a log, which needs as much as clients use.
-        if self.path.is_some() && self.log.is_none() {
-            let no_space = |error: std::io::Error| (Code::NoMemory, error.to_string());
-            provision(&self.file, before, bytes - before).map_err(no_space)?;
-        }
+        // The memory is allocated when clients take its chunks: that of a large file would take seconds here.
         let (offset, word) = chunk_limit::word_of(bytes);
         self.change(offset, &word.to_le_bytes());
         self.sync_log().map_err(|why| (Code::NoMemory, why))?;

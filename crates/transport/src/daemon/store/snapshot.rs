@@ -1,7 +1,7 @@
 //! Snapshots of the memory: changes of the live memory while there is one, and verbs in it.
 
 use super::Store;
-use crate::daemon::log::{CutPhase, Log};
+use crate::daemon::log::{CutPhase, Log, cut_max};
 use crate::daemon::snapshot::{SnapshotChange, SnapshotMemory, Snapshots};
 use crate::shm::AccessFault;
 use crate::wire::{Code, Malformed, WireOp, WireVerb};
@@ -31,7 +31,7 @@ impl Store {
         bytes_max: Option<u64>,
         mutant: Option<super::SnapshotMutant>,
     ) -> Self {
-        self.snapshots = Snapshots::new(bytes_max.unwrap_or(self.host_bytes / 4), mutant);
+        self.snapshots = Snapshots::new(bytes_max.unwrap_or(self.memory_bytes() / 4), mutant);
         self
     }
 
@@ -58,8 +58,10 @@ impl Store {
     /// # Errors
     /// The cut is too far ahead of the clock to be one of the pool.
     pub(in crate::daemon) fn enter_cut(&self, cut: u64) -> Result<(), Malformed> {
-        if let Some(log) = self.log() {
-            log.begin_cut(cut)?;
+        match self.log() {
+            Some(log) => log.begin_cut(cut)?,
+            None if self.snapshots.is_present() && cut > cut_max() => return Err(Malformed::Cut(cut)),
+            None => {}
         }
         self.snapshots.enter_cut(cut);
         Ok(())
@@ -79,6 +81,9 @@ impl Store {
         owner: u64,
         cut: u64,
     ) -> Result<(bool, u64), (Code, String)> {
+        if cut > cut_max() {
+            return Err((Code::WrongPool, Malformed::Cut(cut).to_string()));
+        }
         let is_ahead = self.snapshots.aim((number, owner), cut, || self.snapshot_memory())?;
         Ok((is_ahead, self.current_cut()))
     }
