@@ -104,7 +104,7 @@ fn a_full_pool_over_tcp_gets_more_memory_where_it_is_served() {
     let many = machine.file("many.txt", lines((0..400_000_u64).map(|key| key * 7919)));
     let ran = machine.run(&["load", &index, &many, "--sort-memory", "0"]);
     assert_eq!(ran.code, 5, "{ran:?}");
-    ran.says(&["load tcp://", "full", "`farwood serve --memory`", "entries are loaded"]);
+    ran.says(&["load tcp://", "full", "`farwood grow`", "entries are loaded"]);
     assert!(!ran.err.contains("farwood create"), "{ran:?}");
 }
 
