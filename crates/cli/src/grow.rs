@@ -23,15 +23,14 @@ Examples:
 /// shrink.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[group(id = "growth", required = true, multiple = false, args = ["memory", "add_node"])]
 pub(crate) struct Args {
     /// The URL of a pool
     url: Url,
     /// Memory of each memory node from now on, a multiple of 8 MiB
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, required_unless_present = "add_node")]
     memory: Option<u64>,
     /// The address of a memory node to add, at which all users of the pool reach it
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "memory")]
     add_node: Option<HostPort>,
 }
 

@@ -189,7 +189,7 @@ mod tests {
         assert!(status == "200" && body.contains("\nfarwood_verbs_total 42\n"), "{body}");
         assert_eq!(
             body.lines().count(),
-            3 * 10 + 2 + LATENCY_BUCKETS + 2,
+            3 * 12 + 2 + LATENCY_BUCKETS + 2,
             "three lines for each, and the histogram"
         );
         for line in

@@ -32,7 +32,7 @@ fn a_segment_that_is_too_small_is_reported() {
     machine.refused(
         8,
         &["get", "shm://p/i", "1"],
-        &["has 1 MiB, and 65792 KiB are needed", "farwood doctor"],
+        &["has 1 MiB, and 1048832 KiB are needed", "farwood doctor"],
     );
     machine.file("farwood.tiny.0", "");
     machine.refused(8, &["stat", "shm://tiny"], &["has 0 B"]);

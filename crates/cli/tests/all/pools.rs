@@ -230,7 +230,7 @@ fn a_full_pool_is_reported_and_no_entry_is_lost() {
     machine.ok(&["load", "shm://p/i", &machine.file("few.txt", keys(1000))]);
     let ran = machine.run(&["load", "shm://p/i", &machine.file("many.txt", keys(400_000))]);
     assert_eq!(ran.code, 5, "{ran:?}");
-    ran.says(&["load shm://p/i", "full", "farwood create --memory"]);
+    ran.says(&["load shm://p/i", "full", "`farwood grow`"]);
     assert_eq!(machine.ok(&["get", "shm://p/i", "7919"]), "2\n");
     assert_eq!(machine.run(&["check", "shm://p/i"]).code, 0);
     machine.refused(5, &["create", "shm://p/j"], &["full"]);

@@ -193,9 +193,9 @@ fn every_error_of_a_memory_nodes_file_has_its_exit_code() {
     fails(machine.path().to_str().unwrap(), 2, &["directory", "name a file"]);
     fails("/nowhere/at/all", 2, &["/nowhere/at/all", "name a file"]);
     fails("/dev/null", 7, &["not a regular file"]);
-    fails(&machine.file("other", "no memory node's"), 7, &["not a memory node's file", "--memory"]);
-    // Its header is after host and device memory.
-    let header = (64 << 20) + (256 << 10);
+    fails(&machine.file("other", "no memory node's"), 7, &["not a memory node's file", "--device-memory"]);
+    // Its header is after all host memory to which it can grow, and device memory.
+    let header = 16 * (64 << 20) + (256 << 10);
     let spoil = |at: u64, word: u64| {
         let opened = std::fs::File::options().read(true).write(true).open(&path).unwrap();
         let mut before = [0; 8];
