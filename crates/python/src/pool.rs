@@ -91,6 +91,11 @@ impl PoolHandle {
         Ok(entries.into_iter().map(|entry| entry.name).collect())
     }
 
+    fn grow_memory(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
+        let pool = self.handle()?;
+        without_gil(py, || pool.grow_memory(bytes))
+    }
+
     fn drop_index(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let pool = self.handle()?;
         without_gil(py, || pool.drop_index(name))

@@ -153,3 +153,18 @@ def test_a_pool_in_shared_memory_has_no_dump_at_one_cut(pool, tmp_path):
     with pytest.raises(farwood.Unsupported, match="only a pool over TCP can be dumped at one cut"):
         pool.dump(tmp_path / "backup", consistent=True)
     assert not (tmp_path / "backup").exists()
+
+
+def test_a_full_pool_grows(pool):
+    with farwood.create(f"{pool.url}-small", "16 MiB") as small:
+        words = small.ordered("words", key=int, value=bytes)
+        with pytest.raises(farwood.PoolFull) as full:
+            words.update((key, bytes(8000)) for key in range(4000))
+        assert "pool.grow" in str(full.value)
+        small.grow("64 MiB")
+        words.update((key, bytes(8000)) for key in range(4000))
+        assert len(words) == 4000
+        with pytest.raises(farwood.InvalidArgument):
+            small.grow("1 TiB")
+        del words
+    farwood.remove(f"{pool.url}-small", force=True)

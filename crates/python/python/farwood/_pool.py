@@ -184,6 +184,11 @@ class Pool:
         """The names of the indexes of the pool."""
         return self._pool.indexes()
 
+    def grow(self, memory):
+        """Give each memory node ``memory``, in bytes or as ``"2 GiB"``: a multiple of 8 MiB, at most 16 times the size with
+        which ``farwood.create`` made the pool. Processes that use the pool take the new memory when they need it."""
+        self._pool.grow_memory(_size(memory))
+
     def drop(self, name):
         """Drop an index, and free its memory. Raises :class:`Busy` if a process has it open: close it before."""
         self._pool.drop_index(name)

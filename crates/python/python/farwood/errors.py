@@ -90,7 +90,7 @@ _REMEDIES = {
     "PoolOptions::group": "farwood create --group",
     "PoolOptions::mode": "farwood create --mode",
     "NodeSpec::host_bytes": "farwood serve --memory",
-    "Pool::grow_memory": "farwood grow --memory",
+    "Pool::grow_memory": "pool.grow",
     "MemoryNode::start": "farwood serve",
     "MemoryNode::stop": "farwood serve",
     "NodeFile": "farwood serve --file",

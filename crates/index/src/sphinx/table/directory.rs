@@ -89,8 +89,8 @@ impl<F: Fabric> TableOp<'_, F> {
     }
 }
 
-/// Creates the tables of a new index on `nodes` memory nodes, each with one subtable; yields the words that point to their directories.
-/// [3 RT and a chunk for each memory node]
+/// Creates the tables of a new index on `nodes` memory nodes, each with one subtable; yields the words that point to
+/// their directories. [3 RT and a chunk for each memory node]
 pub(crate) async fn create<F: Fabric>(
     client: &Client<F>,
     entry: &Entry,
