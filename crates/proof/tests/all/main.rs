@@ -3,6 +3,7 @@
 //! `cargo test -p farwood-proof --test all sherman::` runs the tests of one system.
 
 mod adaptive_lookups;
+mod added_nodes;
 mod catfish {
     mod costs;
     mod killed_processes;

@@ -71,7 +71,8 @@ fn check_radix_remains(
     }
     let linked = (walk.node_bytes + walk.leaf_bytes + walk.value_bytes + walk.census.bytes).cast_signed();
     // The creator of the tree allocated the root, and the first subtables and directories.
-    let nodes = i64::from(run.case.spec.memory_nodes);
+    let spec = &run.case.spec;
+    let nodes = i64::from(spec.addition.map_or(spec.memory_nodes, |addition| addition.nodes_before));
     let table = match &run.case.plan.index {
         OrderedConfig::Sphinx(config) if walk.census.subtables > 0 => {
             8 + subtable_bytes(config.options.groups.log2()).cast_signed() as i64

@@ -161,7 +161,7 @@ impl SimulatorCase {
     #[must_use]
     pub fn with_added_node(mut self) -> Self {
         self.spec.memory_nodes = self.spec.memory_nodes.max(2);
-        let at_ns = TestRng::new(self.plan.seed ^ 0x6164_6465).below(400_000);
+        let at_ns = 1 + TestRng::new(self.plan.seed ^ 0x6164_6465).below(400_000);
         self.spec.addition = Some(NodeAddition { nodes_before: self.spec.memory_nodes - 1, at_ns });
         self
     }
