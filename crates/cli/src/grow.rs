@@ -23,14 +23,15 @@ Examples:
 /// shrink.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[command(group = clap::ArgGroup::new("growth").required(true).args(["memory", "add_node"]))]
 pub(crate) struct Args {
     /// The URL of a pool
     url: Url,
     /// Memory of each memory node from now on, a multiple of 8 MiB
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, required_unless_present = "add_node")]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
     /// The address of a memory node to add, at which all users of the pool reach it
-    #[arg(long, value_name = "HOST:PORT", conflicts_with = "memory")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     add_node: Option<HostPort>,
 }
 
@@ -43,32 +44,52 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         )));
     }
     let pool = Pool::find(&args.url)?;
+    let before = memory_of(&pool)?;
     if let Some(bytes) = args.memory {
         pool.grow_memory(bytes)?;
     }
     let added = args.add_node.as_ref().map(|address| pool.add_memory_node(address)).transpose()?;
-    report(args, &pool, added, context)
+    report(args, (&before, &memory_of(&pool)?), added, context)
+}
+
+/// Reads the address of a memory node, also written as a URL. For clap's `value_parser`.
+fn address(text: &str) -> Result<HostPort, String> {
+    text.strip_prefix("tcp://").unwrap_or(text).parse()
+}
+
+/// The memory of each memory node, bytes.
+fn memory_of(pool: &Pool) -> Result<Vec<u64>, Failure> {
+    Ok(pool.stats()?.nodes.iter().map(|node| node.memory_bytes).collect())
 }
 
 fn report(
     args: &Args,
-    pool: &Pool,
+    (before, now): (&[u64], &[u64]),
     added: Option<u16>,
     context: &mut Context<'_>,
 ) -> Result<Outcome, Failure> {
-    let nodes = pool.stats()?.nodes;
+    let url = &args.url;
     if context.format == Format::Json {
-        let memory: Vec<u64> = nodes.iter().map(|node| node.memory_bytes).collect();
-        context.json(&json!({ "grown": args.url.to_string(), "added": added, "memory_bytes": memory }))?;
+        context.json(&json!({ "grown": url.to_string(), "added": added, "memory_bytes": now }))?;
         return Ok(Outcome::Done);
     }
-    let total: u64 = nodes.iter().map(|node| node.memory_bytes).sum();
-    let (count, total) = (size::count(nodes.len() as u64, "memory node", "memory nodes"), size::show(total));
-    match added {
-        Some(node) => {
-            writeln!(context.messages, "grown {}: memory node {node} added; {count}, {total}", args.url)?;
+    let count = size::count(now.len() as u64, "memory node", "memory nodes");
+    let memory = match now {
+        [first, rest @ ..] if rest.iter().all(|bytes| bytes == first) => {
+            format!("{} each", size::show(*first))
         }
-        None => writeln!(context.messages, "grown {}: {count}, {total}", args.url)?,
+        _ => format!("{} together", size::show(now.iter().sum())),
+    };
+    let messages = &mut context.messages;
+    match added {
+        Some(node) if before.len() < now.len() => {
+            writeln!(messages, "grown {url}: memory node {node} added; {count} of {memory}")?;
+        }
+        Some(node) => {
+            writeln!(messages, "{url}: memory node {node} was added before; {count} of {memory}")?;
+        }
+        None if before == now => writeln!(messages, "{url} has {count} of {memory} already")?,
+        None => writeln!(messages, "grown {url}: {count} of {memory}")?,
     }
     Ok(Outcome::Done)
 }

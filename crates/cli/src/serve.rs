@@ -94,7 +94,7 @@ pub(crate) struct Args {
     device_memory: Option<u64>,
     /// Memory that a snapshot may take beside that of the pool: `farwood dump --consistent` lets the memory node copy
     /// the pages that change during the dump [default: a quarter of --memory]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "rdma")]
+    #[arg(long, value_name = "SIZE", value_parser = snapshot_size, conflicts_with = "rdma")]
     snapshot_memory: Option<u64>,
     /// Store the memory in this file, so that a memory node that is restarted with the same file continues with its
     /// contents
@@ -588,6 +588,13 @@ fn restart_text(path: &Path, level: Durability, report: Option<LogReport>) -> St
         size::show(report.log_bytes),
         report.duration.as_secs_f64()
     )
+}
+
+/// A size of at least a page. For clap's `value_parser`.
+fn snapshot_size(text: &str) -> Result<u64, String> {
+    const PAGE_BYTES: u64 = 4096;
+    let bytes = size::parse(text)?;
+    if bytes < PAGE_BYTES { Err("give at least 4KiB".to_owned()) } else { Ok(bytes) }
 }
 
 /// The accepted tokens in a file.

@@ -1,5 +1,6 @@
 //! The growth of pools: more memory on each memory node, or more memory nodes.
 
+use crate::argument::Call;
 use crate::attachment::Attachment;
 use crate::error::{Error, Result};
 use crate::pool::Pool;
@@ -10,9 +11,8 @@ use farwood_fabric::{ByteCount, NodeId, chunk_limit};
 #[cfg(feature = "tcp")]
 use farwood_index::sphinx;
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::ShmError;
 #[cfg(feature = "tcp")]
-use farwood_transport::tcp::{HostPort, TcpError};
+use farwood_transport::tcp::HostPort;
 
 impl Pool {
     /// Gives each memory node `bytes` of memory, a multiple of 8 MiB, unless it has more. Processes that use the pool
@@ -34,8 +34,8 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Pool`] and `Error::Tcp`: the memory cannot grow to that size, or the machine of a memory node has no
-    /// space for it; [`Error::Fabric`]. Memory nodes before the one that failed have grown, and repeating the call
+    /// [`Error::Argument`] and `Error::Tcp`: the memory cannot grow to that size, or the machine of a memory node has
+    /// no space for it; [`Error::Fabric`]. Memory nodes before the one that failed have grown, and repeating the call
     /// continues.
     pub fn grow_memory(&self, bytes: u64) -> Result<()> {
         match self.attached().attachment() {
@@ -53,16 +53,19 @@ impl Pool {
 
     fn grow_segments(&self, bytes: u64) -> Result<()> {
         let shape = self.attached().attachment().shape();
+        let refuse = |remedy: String| {
+            let url = self.url();
+            Err(Call { operation: "grow", url }.refused("memory", ByteCount(bytes).to_string(), remedy))
+        };
         if !bytes.is_multiple_of(CHUNK_BYTES) {
-            let why = format!("the memory of a memory node is a multiple of {}", ByteCount(CHUNK_BYTES));
-            return Err(self.not_grown(why));
+            return refuse(format!("give a multiple of {}", ByteCount(CHUNK_BYTES)));
         }
         if bytes > shape.host_bytes {
-            return Err(self.not_grown(format!(
-                "its memory can grow to {} for each memory node, which it was created with (`farwood create \
-                 --memory-max`); restore a dump into a larger pool",
+            return refuse(format!(
+                "its memory can grow to {} for each memory node (`farwood create --memory-max`; it does not grow with \
+                 --reserve or in huge pages); restore a dump into a larger pool",
                 ByteCount(shape.host_bytes)
-            )));
+            ));
         }
         let client = self.client("grow")?;
         for node in (0..shape.nodes).map(NodeId) {
@@ -70,10 +73,6 @@ impl Pool {
                 .map_err(|source| self.fabric_failed("grow", source))?;
         }
         Ok(())
-    }
-
-    fn not_grown(&self, why: String) -> Error {
-        Error::Pool { operation: "grow", source: ShmError::BadShape { pool: self.url(), why } }
     }
 
     /// Adds the memory node at `address`, which has fresh memory, to the pool; returns its number. Processes that use
@@ -86,12 +85,15 @@ impl Pool {
     ///
     /// # Errors
     /// `Error::Tcp`: the memory node does not answer, belongs to another pool, or has other sizes than those of the
-    /// pool; [`Error::Pool`]: pools in shared memory, and those with RDMA devices, have the memory nodes that they
+    /// pool; [`Error::Argument`]: pools in shared memory, and those with RDMA devices, have the memory nodes that they
     /// were created with.
     #[cfg(feature = "tcp")]
     pub fn add_memory_node(&self, address: &HostPort) -> Result<u16> {
         const OPERATION: &str = "grow";
-        let fixed = |why: &str| Err(self.not_grown(why.to_owned()));
+        let fixed = |why: &str| {
+            let url = self.url();
+            Err(Call { operation: OPERATION, url }.refused("memory node", address.to_string(), why))
+        };
         match self.attached().attachment() {
             Attachment::Shm(_) => fixed(
                 "memory nodes in shared memory are files of one machine; give them more memory (`farwood grow \
@@ -104,7 +106,7 @@ impl Pool {
                         "an earlier version of Farwood created the index '{name}' for a pool that keeps its memory \
                          nodes; dump it, drop it, and restore it first"
                     );
-                    return Err(failed(TcpError::BadShape(why)));
+                    return fixed(&why);
                 }
                 pool.add_node(address).map(|node| node.0).map_err(failed)
             }

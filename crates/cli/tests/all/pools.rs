@@ -382,3 +382,26 @@ fn a_pool_that_does_not_fit_into_its_file_system_is_reported() {
     assert!(!fits.err.contains("warning"), "{fits:?}");
     assert!(machine.ok(&["doctor"]).contains("no problems found"));
 }
+
+#[test]
+fn a_pool_grows_by_the_command() {
+    let machine = Machine::new();
+    machine.ok(&["create", "shm://p/i", "--memory", "16MiB"]);
+    let ran = machine.run(&["grow", "shm://p", "--memory", "32MiB"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ran.says(&["grown shm://p: 1 memory node of 32 MiB each"]);
+    machine
+        .run(&["grow", "shm://p", "--memory", "16MiB"])
+        .says(&["shm://p has 1 memory node of 32 MiB each already"]);
+    let json = machine.ok(&["grow", "shm://p", "--memory", "40MiB", "--json"]);
+    assert!(json.contains("\"memory_bytes\":[41943040]") && json.contains("\"added\":null"), "{json}");
+    assert!(machine.ok(&["stat", "shm://p"]).contains("40 MiB and 256 KiB of device memory"));
+    machine.refused(2, &["grow", "shm://p", "--memory", "1GiB"], &["grow shm://p", "can grow to 256 MiB"]);
+    machine.refused(2, &["grow", "shm://p", "--memory", "41MiB"], &["grow shm://p", "multiple of 8 MiB"]);
+    machine.refused(2, &["grow", "shm://p/i", "--memory", "48MiB"], &["write shm://p"]);
+    machine.refused(2, &["grow", "shm://p"], &["--memory", "--add-node"]);
+    machine.refused(2, &["grow", "shm://p", "--add-node", "tcp://127.0.0.1:1"], &["farwood grow --memory"]);
+    machine.refused(3, &["grow", "shm://q", "--memory", "48MiB"], &["shm://q"]);
+    let small = ["create", "shm://q", "--memory", "16MiB", "--memory-max", "8MiB"];
+    machine.refused(2, &small, &["--memory-max", "less than its memory"]);
+}

@@ -122,8 +122,8 @@ impl BackupError {
             Self::NotRemoved { .. } => Some("end the processes that use them, and drop them"),
             Self::InUse { .. } => Some("end them first; `farwood dump` copies the indexes while they run"),
             Self::NoSnapshot { .. } => Some(
-                "omit --consistent, which dumps each index by itself; use memory nodes over TCP (`farwood serve`), or \
-                 `farwood save` for a pool in shared memory that no process uses",
+                "omit --consistent, and the dump has each index as it is when it is read; or end the processes that \
+                 use a pool in shared memory, and copy it with `farwood save`",
             ),
             Self::Io(error) => Some(of_io(error)),
             Self::Interrupted | Self::NoSuchIndex { .. } | Self::Options { .. } | Self::Unfit { .. } => None,

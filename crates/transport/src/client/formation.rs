@@ -217,10 +217,11 @@ impl CandidateNodes {
                 )));
             }
             if other.formed == Formation::Blank && first.formed == Formation::Whole {
-                let why = format!("{address} has fresh memory: the pool's data there is lost");
                 return Err(self.refuse(format!(
-                    "{why}; {RESTART_REMEDY}; if it is a new memory node for the pool, add it with `farwood grow \
-                     --add-node`"
+                    "{address} has fresh memory, and the pool has {} memory nodes: name them, and no others; a new \
+                     memory node is added with `farwood grow --add-node`; if {address} is one of them, the pool's data \
+                     there is lost: {RESTART_REMEDY}",
+                    first.nodes
                 )));
             }
         }

@@ -30,18 +30,22 @@ impl<W: VerbTransport> ServedPool<W> {
         TcpError::Pool { pool: format!("{}://{}", W::SCHEME, self.address()), error }
     }
 
+    fn not_grown(&self, why: String) -> TcpError {
+        TcpError::NotThisPool { pool: format!("{}://{}", W::SCHEME, self.address()), why }
+    }
+
     /// Gives each memory node `bytes` of memory, unless it has more. [1 RT for each, and 1]
     ///
     /// # Errors
-    /// [`TcpError::BadShape`]: it cannot grow to that size; [`TcpError::Pool`]. Repeating the call completes a growth
-    /// that failed on some memory nodes.
+    /// [`TcpError::NotThisPool`]: it cannot grow to that size; [`TcpError::Pool`]. Repeating the call completes a
+    /// growth that failed on some memory nodes.
     pub fn grow(&self, bytes: u64) -> Result<(), TcpError> {
         let client = self.client();
         block_on(client.fabric().find_added_nodes()).map_err(|error| self.grown(error))?;
         let shape = self.shape();
         if bytes > shape.host_bytes {
             let most = ByteCount(shape.host_bytes);
-            return Err(TcpError::BadShape(format!(
+            return Err(self.not_grown(format!(
                 "its memory nodes can grow to {most} each, which they were started with (`farwood serve \
                  --memory-max`); \
                  add a memory node (`farwood grow --add-node`), or restore a dump into another pool"
@@ -91,10 +95,10 @@ impl<W: VerbTransport> ServedPool<W> {
         let nodes = u64::from(shape.nodes) + 1;
         let nodes_max = Packed::<u64>::NODES_MAX;
         if nodes > nodes_max.into() {
-            return Err(TcpError::BadShape(format!("a pool has at most {nodes_max} memory nodes")));
+            return Err(self.not_grown(format!("a pool has at most {nodes_max} memory nodes")));
         }
         let Some(entry) = added_nodes::encode(node, address) else {
-            return Err(TcpError::BadShape(format!("the address {address} is too long")));
+            return Err(self.not_grown(format!("the address {address} is too long")));
         };
         let first = self.connect_anew(&self.address().nodes()[0])?.welcome;
         self.check_candidate(address, &new.welcome, &first)?;
@@ -119,7 +123,7 @@ impl<W: VerbTransport> ServedPool<W> {
         let entry = added_nodes::address_of(&mut self.connect_anew(first)?, node);
         let was_added = entry.map_err(|why| node_error(first, why))?.as_ref() == Some(address);
         if !was_added || node.0 + 1 != shape.nodes {
-            return Err(TcpError::BadShape(format!("{address} is memory node {node} of the pool already")));
+            return Err(self.not_grown(format!("{address} is memory node {node} of the pool already")));
         }
         block_on(self.extend(0..shape.nodes, shape.nodes.into()))?;
         Ok(node)

@@ -80,16 +80,17 @@ impl NodeSpec {
             memory_max: self.host_bytes_max.unwrap_or(self.host_bytes),
             device: self.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT),
         };
-        for host_bytes in [sizes.memory, sizes.memory_max] {
-            let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes: sizes.device };
-            if let Some(why) = alone.refuse() {
-                return Err(why);
-            }
-        }
-        if sizes.memory <= sizes.memory_max {
-            return Ok(sizes);
-        }
-        Err(format!("its memory is {}, more than it can grow to", ByteCount(sizes.memory)))
+        let refuse =
+            |host_bytes| PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes: sizes.device }.refuse();
+        let (most, memory) = (ByteCount(sizes.memory_max), ByteCount(sizes.memory));
+        let too_little = || {
+            let less = sizes.memory_max < sizes.memory;
+            less.then(|| {
+                format!("it can grow to {most} (--memory-max), which is less than its memory, {memory}")
+            })
+        };
+        let refused = refuse(sizes.memory).or_else(too_little).or_else(|| refuse(sizes.memory_max));
+        refused.map_or(Ok(sizes), Err)
     }
 
     /// Describes why a memory node cannot have these numbers; returns `None` if it can.

@@ -52,9 +52,12 @@ impl PoolSpec {
         let grown = PoolShape { host_bytes, ..shape };
         let too_little = || {
             let less = host_bytes < self.host_bytes;
-            less.then(|| format!("its memory is {}, more than it can grow to", ByteCount(self.host_bytes)))
+            less.then(|| {
+                let (most, memory) = (ByteCount(host_bytes), ByteCount(self.host_bytes));
+                format!("it can grow to {most} (--memory-max), which is less than its memory, {memory}")
+            })
         };
-        match shape.refuse().or_else(|| grown.refuse()).or_else(too_little) {
+        match shape.refuse().or_else(too_little).or_else(|| grown.refuse()) {
             Some(why) => Err(ShmError::BadShape { pool: self.name.to_string(), why }),
             None => Ok(grown),
         }

@@ -61,7 +61,8 @@ pub(in crate::daemon) fn open(
     if !path.exists() {
         // The first start may have been interrupted between its segment and its checkpoint.
         if !segments.is_empty() && !is_unused(path, &segments).map_err(FileFault::System)? {
-            let why = "the checkpoint is missing, and there are segments of its log beside it";
+            let why = "the checkpoint is missing, and there are segments of its log beside it: they belong together, \
+                       so put it back; to start with fresh memory, move them away";
             return Err(FileFault::Damaged(why.to_owned()));
         }
         let log = begin(path, settings, mapping, memory, lock).map_err(FileFault::System)?;
@@ -179,7 +180,10 @@ pub(super) fn replay(
     // A checkpoint takes its name after its segment exists.
     if !segments.contains(&head.first) {
         let missing = files::segment_path(path, head.first);
-        return Err(FileFault::Damaged(format!("the segment {} of its log is missing", missing.display())));
+        return Err(FileFault::Damaged(format!(
+            "the segment {} of its log is missing: they belong together, so put it back",
+            missing.display()
+        )));
     }
     let replayed = Replayed { next: head.first, bytes: 0, boot: 0, is_always: false, cut: head.cut };
     let mut replay = Replay { path, salt: head.salt, settings, mapping, end, durable: head.last, replayed };
