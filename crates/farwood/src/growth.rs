@@ -2,7 +2,9 @@
 
 use crate::argument::Call;
 use crate::attachment::Attachment;
-use crate::error::{Error, Result};
+#[cfg(feature = "tcp")]
+use crate::error::Error;
+use crate::error::Result;
 use crate::pool::Pool;
 use farwood_fabric::chunks::CHUNK_BYTES;
 #[cfg(feature = "tcp")]
