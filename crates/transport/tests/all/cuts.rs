@@ -9,6 +9,7 @@ use farwood_transport::tcp::{
 };
 use std::fs;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -90,13 +91,25 @@ fn follow(pool: &TcpPool, stopping: &Stopping) {
     }
 }
 
+/// Reads a file from its end to its start. A log grows meanwhile: each record that is copied after a later one is at
+/// least as complete as it was when the later one was written, as on a disk.
+fn read_from_the_end(path: &Path) -> Vec<u8> {
+    const BLOCK_BYTES: usize = 256;
+    let file = fs::File::open(path).unwrap();
+    let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+    for (block, part) in bytes.chunks_mut(BLOCK_BYTES).enumerate().rev() {
+        file.read_exact_at(part, (block * BLOCK_BYTES) as u64).unwrap();
+    }
+    bytes
+}
+
 /// Copies the files of a memory node as a failure of its machine leaves them.
 fn copy_after_failure(from: &Path, to: &Path) {
     fs::create_dir_all(to.parent().unwrap()).unwrap();
     for entry in fs::read_dir(from.parent().unwrap()).unwrap() {
         let entry = entry.unwrap();
         let target = to.parent().unwrap().join(entry.file_name());
-        let mut bytes = fs::read(entry.path()).unwrap();
+        let mut bytes = read_from_the_end(&entry.path());
         if entry.file_name().to_string_lossy().contains(".log.") {
             // The boot that wrote the segment.
             bytes[32] ^= 1;
