@@ -75,7 +75,7 @@ fn verbs(mut bytes: &[u8]) -> Vec<u8> {
             frame.push(WireVerb { at: offset + 64, op });
             bytes = if takes_data { behind } else { rest };
         }
-        frame.end(bytes.len() as u64);
+        frame.end(bytes.len() as u64, 0);
         if bytes.len() < 5 {
             break;
         }
