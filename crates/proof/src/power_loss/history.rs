@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(super) const WRITERS: usize = 3;
 /// Keys of each writer.
-const KEYS: u64 = 24;
+const KEYS: u64 = 96;
 
 /// A change of a key: its value after it, the number of the change; `None`: it is removed.
 type Change = (u64, Option<u64>);
