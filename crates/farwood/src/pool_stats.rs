@@ -232,7 +232,7 @@ impl Pool {
 
     /// Frees the locks of crashed clients in the lock tables of the pool; returns their number. This is optional: a
     /// client that needs such a lock takes it over. Locks of 16 bits do not name their holder and remain. [at most 70
-    /// RT for each index, and 1 RT per KiB of each lock table]
+    /// RT for each index, and 1 RT per 64 KiB of each lock table]
     ///
     /// # Errors
     /// [`Error::Fabric`], [`Error::Index`].

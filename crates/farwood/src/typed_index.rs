@@ -425,7 +425,7 @@ impl<K: Key, V: Value> Index<K, V> {
     }
 
     /// Walks the index and verifies every invariant. No process may change the index during the walk. [1 RT per node,
-    /// and per KiB of lock table]
+    /// and per 64 KiB of lock table]
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index). The [`OrderedReport`] lists violated invariants.

@@ -58,7 +58,7 @@ impl Retry {
         self.tries
     }
 
-    /// Reads the lock tables; returns whether the reads so far prove damage. [1 RT per KiB of lock table]
+    /// Reads the lock tables; returns whether the reads so far prove damage. [1 RT per 64 KiB of lock table]
     async fn is_damage<F: Fabric>(&mut self, client: &Client<F>) -> Result<bool, IndexError> {
         let Some(locks) = self.locks else { return Ok(false) };
         self.looks = if is_any_held(client, locks).await? { 0 } else { self.looks + 1 };

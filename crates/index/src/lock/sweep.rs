@@ -13,6 +13,8 @@ use farwood_fabric::{
 
 /// Bytes of a lock table that one READ fetches.
 const TABLE_BYTES_PER_READ: usize = 1024;
+/// Bytes of a lock table that the READs of one doorbell fetch.
+const TABLE_BYTES_PER_DOORBELL: usize = 64 << 10;
 /// Lock words that one doorbell reads.
 const WORDS_PER_DOORBELL: usize = 128;
 /// READs of a held lock before it counts as abandoned.
@@ -30,7 +32,7 @@ pub(crate) struct HeldWord {
     pub(crate) word: u64,
 }
 
-/// Reads the table of memory node `node` once; returns the words that were not free. [1 RT per KiB]
+/// Reads the table of memory node `node` once; returns the words that were not free. [1 RT per 64 KiB]
 pub(crate) async fn held_words<F: Fabric>(
     client: &Client<F>,
     options: LockOptions,
@@ -39,12 +41,16 @@ pub(crate) async fn held_words<F: Fabric>(
     let table = GlobalLock::at(options, node, 0).word();
     let bytes = GlobalLock::table_bytes(options, &client.fabric().shape());
     let mut held = Vec::new();
-    for offset in (0..bytes).step_by(TABLE_BYTES_PER_READ) {
-        let length = TABLE_BYTES_PER_READ.min(bytes - offset);
-        let words = client.post(read_bytes(table.part::<Words>(offset as u64), length)).await?;
-        let words = words.whole_words();
-        for (at, word) in words.as_chunks().0.iter().enumerate() {
-            let (number, word) = (offset / 8 + at, u64::from_le_bytes(*word));
+    for start in (0..bytes).step_by(TABLE_BYTES_PER_DOORBELL) {
+        let end = bytes.min(start + TABLE_BYTES_PER_DOORBELL);
+        let reads = (start..end).step_by(TABLE_BYTES_PER_READ).map(|offset| {
+            let length = TABLE_BYTES_PER_READ.min(end - offset);
+            read_bytes(table.part::<Words>(offset as u64), length)
+        });
+        let words = client.post(all(reads)).await?;
+        let words = words.into_iter().flat_map(|words| words.whole_words().as_chunks().0.to_vec());
+        for (at, word) in words.enumerate() {
+            let (number, word) = (start / 8 + at, u64::from_le_bytes(word));
             if word != LockWord::FREE.word() {
                 held.push(HeldWord { number, at: table.part(8 * number as u64), word });
             }
@@ -53,7 +59,7 @@ pub(crate) async fn held_words<F: Fabric>(
     Ok(held)
 }
 
-/// Returns whether a lock of any memory node's table is held. [1 RT per KiB of lock table]
+/// Returns whether a lock of any memory node's table is held. [1 RT per 64 KiB of lock table]
 pub(crate) async fn is_any_held<F: Fabric>(
     client: &Client<F>,
     options: LockOptions,
@@ -107,7 +113,7 @@ pub(crate) async fn stay_held<F: Fabric>(
 
 /// Frees all locks of crashed clients in the lock tables of the pool; returns their number. Locks of live clients stay
 /// held. So do packed locks, which do not name the epoch of their holder, and locks inside nodes, which are in no
-/// table. [1 RT per KiB of table; 1 and a revocation for each held lock]
+/// table. [1 RT per 64 KiB of table; 1 and a revocation for each held lock]
 ///
 /// # Errors
 /// The errors of the fabric.

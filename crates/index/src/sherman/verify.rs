@@ -93,7 +93,7 @@ impl ShermanReport {
 
 impl Sherman {
     /// Verifies the tree and reports every violated invariant. No client may change the tree during the call. [1 RT per
-    /// node, and per KiB of lock table]
+    /// node, and per 64 KiB of lock table]
     ///
     /// # Errors
     /// The errors of the fabric. Violations are in the [`ShermanReport`].
@@ -121,7 +121,7 @@ impl Sherman {
     }
 
     /// Frees the locks of crashed clients in the pool's lock tables; returns their number. This is optional: a client
-    /// that needs such a lock takes it over. 16-bit locks, and locks inside nodes, stay held. [1 RT per KiB of lock
+    /// that needs such a lock takes it over. 16-bit locks, and locks inside nodes, stay held. [1 RT per 64 KiB of lock
     /// table; 1 and a revocation for each held lock]
     ///
     /// # Errors

@@ -62,7 +62,7 @@ struct Verifier {
 
 impl<P: Policy> RadixTree<P> {
     /// Verifies the tree and reports every violated invariant. No client may change the tree during the call. [1 RT per
-    /// node and leaf, and per KiB of lock table]
+    /// node and leaf, and per 64 KiB of lock table]
     ///
     /// # Errors
     /// The fabric's errors. Problems of the tree are in the [`RadixReport`].
@@ -72,7 +72,7 @@ impl<P: Policy> RadixTree<P> {
 
     /// Releases the locks of crashed clients in the lock tables of the pool; yields their number. This is optional,
     /// because the next client that needs such a lock takes it over. Locks in leaves are not released.
-    /// [1 RT per KiB of lock table; 1 and a revocation for each lock that is held]
+    /// [1 RT per 64 KiB of lock table; 1 and a revocation for each lock that is held]
     ///
     /// # Errors
     /// The fabric's errors.
