@@ -356,7 +356,7 @@ pub struct ChunkAudit {
     pub of_entry: Vec<Chunk>,
 }
 
-/// Reads the counter, the limit and the whole chunk table of `node`, because the counter is only a hint. [2 RT, +1 RT
+/// Reads the counter, the limit and the whole chunk table of `node`, because the counter is only a hint. [1 RT, +1 RT
 /// per 128 chunks that clients can address]
 ///
 /// # Errors
@@ -367,13 +367,9 @@ pub async fn audit<F: Fabric>(
     entry: u8,
 ) -> Result<ChunkAudit, FabricError> {
     let mut audit = ChunkAudit::default();
-    match taken(client, node).await {
+    match counter_and_limit(client, node).await {
         Err(FabricError::Damaged { what, .. }) => audit.damage.push(what),
-        taken => drop(taken?),
-    }
-    match chunk_limit::memory_bytes(client, node).await {
-        Err(FabricError::Damaged { what, .. }) => audit.damage.push(what),
-        limit => drop(limit?),
+        found => drop(found?),
     }
     for (chunk, _, state) in words_below(client, node, client.fabric().shape().chunks()).await? {
         match state {

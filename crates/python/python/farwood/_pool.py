@@ -51,9 +51,9 @@ def _names(given):
 def create(url, memory="1 GiB", *, nodes=1, reserve=False):
     """Create a pool in shared memory, and open it.
 
-    ``memory`` is the most that the pool may use, in bytes or as ``"2 GiB"``; the memory is taken when it is used,
-    or at once with ``reserve=True``. ``nodes`` divides it among several memory nodes. A pool over TCP is created by
-    starting its memory nodes (``farwood serve``).
+    ``memory`` is the most that the pool uses until :meth:`Pool.grow`, in bytes or as ``"2 GiB"``; it is taken when it is
+    used, or at once with ``reserve=True``. ``nodes`` divides it among several memory nodes. A pool over TCP is created
+    by starting its memory nodes (``farwood serve``).
     """
     _farwood.create_pool(url, _size(memory), nodes, reserve)
     return Pool(url)

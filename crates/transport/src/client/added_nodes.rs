@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! the memory that is reserved for the transport, 512 bytes for each number of a memory node
-//! +  0   8   bytes of the address                + 8   496   the address, `host:port`, and zeros
-//! +504   8   XXH3-64 of the bytes before, with the number of the memory node as seed
+//! +  0   8   bytes of the address       + 8   8   XXH3-64 of the address, with the number of the memory node as seed
+//! + 16 496   the address, `host:port`, and zeros
 //! ```
 //!
 //! The URL with which a process opened the pool names the memory nodes of that time. A process writes the entry of a
@@ -14,7 +14,7 @@
 use super::dial::{AcceptedConnection, control};
 use super::endpoints::Endpoints;
 use super::error::ConnectError;
-use super::host_port::HostPort;
+use super::host_port::{ADDRESS_BYTES_MAX, HostPort};
 use super::transport::VerbTransport;
 use crate::wire::Control;
 use farwood_fabric::superblock::{TRANSPORT_BYTES, TRANSPORT_OFFSET};
@@ -23,9 +23,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Bytes of an entry.
 pub(super) const ENTRY_BYTES: usize = 512;
-const CHECKSUM: usize = ENTRY_BYTES - 8;
-/// Bytes of the longest address.
-const TEXT_BYTES_MAX: usize = CHECKSUM - 8;
+/// The offset of the address in an entry.
+const TEXT: usize = 16;
 /// Bytes that one control returns.
 const PAGE_BYTES: usize = 32;
 const PAGES: u64 = (ENTRY_BYTES / PAGE_BYTES) as u64;
@@ -45,50 +44,66 @@ pub(super) fn entry(node: NodeId) -> Remote<[u8]> {
     at
 }
 
-/// The entry of a memory node; `None`: the address is too long.
-pub(super) fn encode(node: NodeId, address: &HostPort) -> Option<[u8; ENTRY_BYTES]> {
+/// The entry of a memory node.
+pub(super) fn encode(node: NodeId, address: &HostPort) -> [u8; ENTRY_BYTES] {
     let text = address.as_str().as_bytes();
     let mut bytes = [0; ENTRY_BYTES];
     bytes[..8].copy_from_slice(&(text.len() as u64).to_le_bytes());
-    bytes[8..CHECKSUM].get_mut(..text.len())?.copy_from_slice(text);
-    let checksum = xxh3_64_with_seed(&bytes[..CHECKSUM], node.0.into());
-    bytes[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
-    Some(bytes)
+    bytes[8..TEXT].copy_from_slice(&xxh3_64_with_seed(text, node.0.into()).to_le_bytes());
+    bytes[TEXT..TEXT + text.len()].copy_from_slice(text);
+    bytes
 }
 
-/// The address in an entry, or the reason why there is none.
-fn decode(node: NodeId, bytes: &[u8]) -> Result<HostPort, String> {
-    let damaged =
-        || format!("the address of memory node {node} in its table of added memory nodes is damaged");
-    let is_intact = u64_at(bytes, CHECKSUM) == xxh3_64_with_seed(&bytes[..CHECKSUM], node.0.into());
-    let length =
-        usize::try_from(u64_at(bytes, 0)).ok().filter(|length| is_intact && *length <= TEXT_BYTES_MAX);
-    let text = length.and_then(|length| std::str::from_utf8(&bytes[8..8 + length]).ok());
-    text.and_then(|text| text.parse().ok()).ok_or_else(damaged)
+/// The number of pages that contain the entry with this first page; `None`: its length is impossible.
+fn pages_of(first: &[u64; 4]) -> Option<u64> {
+    let text_bytes = usize::try_from(u64::from_le(first[0])).ok()?;
+    let bytes = text_bytes.checked_add(TEXT).filter(|bytes| *bytes <= ENTRY_BYTES)?;
+    Some(bytes.div_ceil(PAGE_BYTES) as u64)
 }
 
-fn append(bytes: &mut Vec<u8>, words: [u64; 4]) {
-    bytes.extend(words.into_iter().flat_map(u64::to_ne_bytes));
+/// The address in the pages of an entry.
+fn decode(node: NodeId, pages: &[[u64; 4]]) -> Option<HostPort> {
+    let bytes: Vec<u8> = pages.iter().flatten().flat_map(|word| word.to_ne_bytes()).collect();
+    let text = bytes.get(TEXT..)?.get(..usize::try_from(u64_at(&bytes, 0)).ok()?)?;
+    let is_intact = u64_at(&bytes, 8) == xxh3_64_with_seed(text, node.0.into());
+    std::str::from_utf8(text).ok().filter(|_| is_intact)?.parse().ok()
+}
+
+fn damaged(node: NodeId) -> String {
+    format!("the address of memory node {node} in its table of added memory nodes is damaged")
 }
 
 /// Reads the address of a memory node over a connection without an identity; `None`: it was not added, but is one of
-/// the first. [16 RT]
+/// the first. [1 RT per 32 bytes]
 pub(super) fn address_of(
     first: &mut AcceptedConnection,
     node: NodeId,
 ) -> Result<Option<HostPort>, ConnectError> {
-    let mut bytes = Vec::new();
-    for page in 0..PAGES {
-        let words = [node.0.into(), page, 0, 0];
-        append(&mut bytes, control(&mut first.stream, Control::NodeAddress, words)?);
-    }
-    if bytes.iter().all(|byte| *byte == 0) {
+    let mut page = |number| control(&mut first.stream, Control::NodeAddress, [node.0.into(), number, 0, 0]);
+    let mut pages = vec![page(0)?];
+    if pages[0] == [0; 4] {
         return Ok(None);
     }
-    decode(node, &bytes).map(Some).map_err(ConnectError::Lost)
+    let damaged = || ConnectError::Lost(damaged(node));
+    for number in 1..pages_of(&pages[0]).ok_or_else(damaged)? {
+        pages.push(page(number)?);
+    }
+    decode(node, &pages).map(Some).ok_or_else(damaged)
 }
 
-/// Adds the memory nodes to `endpoints` that the pool has and this process does not know. [1 RT, 16 more for each]
+/// As [`address_of`], over the connections of a client.
+async fn read_address<W: VerbTransport>(connections: &W, node: NodeId) -> Result<HostPort, FabricError> {
+    let page = |number| connections.control(NodeId(0), Control::NodeAddress, [node.0.into(), number, 0, 0]);
+    let damaged = || FabricError::Damaged { node: NodeId(0), what: damaged(node) };
+    let mut pages = vec![page(0).await?];
+    for number in 1..pages_of(&pages[0]).ok_or_else(damaged)? {
+        pages.push(page(number).await?);
+    }
+    decode(node, &pages).ok_or_else(damaged)
+}
+
+/// Adds the memory nodes to `endpoints` that the pool has and this process does not know. [1 RT, and 1 per 32 bytes of
+/// the address of each]
 pub(super) async fn find<W: VerbTransport>(
     connections: &W,
     endpoints: &Endpoints,
@@ -100,35 +115,47 @@ pub(super) async fn find<W: VerbTransport>(
     let [nodes, ..] = connections.control(NodeId(0), Control::CountNodes, [0; 4]).await?;
     for node in u64::from(endpoints.shape().nodes)..nodes {
         let node = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
-        let mut bytes = Vec::new();
-        for page in 0..PAGES {
-            let words = [node.0.into(), page, 0, 0];
-            append(&mut bytes, connections.control(NodeId(0), Control::NodeAddress, words).await?);
-        }
-        let damaged = |what| FabricError::Damaged { node: NodeId(0), what };
-        endpoints.add(node, decode(node, &bytes).map_err(damaged)?);
+        endpoints.add(node, read_address(connections, node).await?);
     }
     Ok(())
 }
 
 const _: () = assert!(Packed::<u64>::NODES_MAX as u64 * ENTRY_BYTES as u64 <= TRANSPORT_BYTES);
+const _: () = assert!(TEXT + ADDRESS_BYTES_MAX <= ENTRY_BYTES);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn pages(bytes: &[u8]) -> Vec<[u64; 4]> {
+        let page =
+            |page: &[u8]| [0, 8, 16, 24].map(|at| u64::from_ne_bytes(page[at..at + 8].try_into().unwrap()));
+        bytes.chunks(PAGE_BYTES).map(page).collect()
+    }
+
     #[test]
     fn an_address_is_read_back_and_damage_is_refused() {
-        let address: HostPort = "[fe80::1]:7470".parse().unwrap();
-        let bytes = encode(NodeId(3), &address).unwrap();
-        assert_eq!(decode(NodeId(3), &bytes), Ok(address));
-        assert!(decode(NodeId(4), &bytes).is_err());
-        for at in 0..ENTRY_BYTES {
+        let address: HostPort = "[fe80::1:2:3:4]:7470".parse().unwrap();
+        let bytes = encode(NodeId(3), &address);
+        let needed = pages_of(&pages(&bytes)[0]).unwrap() as usize;
+        let read = |node, bytes: &[u8]| decode(NodeId(node), &pages(bytes)[..needed]);
+        assert_eq!((needed, read(3, &bytes)), (2, Some(address.clone())));
+        assert_eq!(read(4, &bytes), None);
+        for at in 0..TEXT + address.as_str().len() {
             let mut damaged = bytes;
             damaged[at] ^= 1;
-            assert!(decode(NodeId(3), &damaged).is_err(), "{at}");
+            assert_eq!(read(3, &damaged), None, "{at}");
         }
-        assert!(decode(NodeId(3), &[0; ENTRY_BYTES]).is_err());
+        assert_eq!(decode(NodeId(3), &[[0; 4]]), None);
+        for length in [497, u64::MAX] {
+            assert_eq!(pages_of(&[length.to_le(), 0, 0, 0]), None);
+        }
+    }
+
+    #[test]
+    fn the_longest_address_fits() {
+        let address: HostPort = format!("{}:65535", "h".repeat(253)).parse().unwrap();
+        assert_eq!(decode(NodeId(255), &pages(&encode(NodeId(255), &address))), Some(address));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::host_port::HostPort;
 use super::known_cut::KnownCut;
 use crate::fork::OwnDescriptor;
 use crate::stream::Stream;
-use crate::wire::{Code, Control, Hello};
+use crate::wire::{ANY_NODE, Code, Control, Hello};
 use farwood_fabric::{ClientId, NodeId, PoolShape};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, ErrorKind};
@@ -167,6 +167,16 @@ impl Endpoints {
             let _ = stream.tcp.shutdown(Shutdown::Both);
         }
     }
+}
+
+/// Connects without an identity to whichever memory node is at the address.
+pub(crate) fn dial_any(
+    address: &HostPort,
+    credentials: &Credentials,
+) -> Result<AcceptedConnection, ConnectError> {
+    let connection_number = PRESENCE_CONNECTION;
+    let hello = Hello { pool: 0, node: ANY_NODE, client: None, connection_number, nonce: None };
+    dial(address, credentials, &hello)
 }
 
 /// Keeps `stream` open as the presence of `client`, and replaces it whenever it breaks, until

@@ -3,13 +3,13 @@
 use super::added_nodes;
 use super::address::PoolAddress;
 use super::credentials::Credentials;
-use super::dial::{AcceptedConnection, control, dial};
-use super::endpoints::PRESENCE_CONNECTION;
+use super::dial::{AcceptedConnection, control};
+use super::endpoints::dial_any;
 use super::error::{ConnectError, node_error};
 use super::host_port::HostPort;
 use super::returning::{is_returning, return_to_cut};
 use crate::error::TcpError;
-use crate::wire::{ANY_NODE, Code, Control, Formation, Hello, Welcome};
+use crate::wire::{Code, Control, Formation, Welcome};
 use farwood_fabric::{Access, NodeId, PoolShape};
 use std::time::Duration;
 
@@ -71,9 +71,7 @@ impl CandidateNodes {
         credentials: &Credentials,
         scheme: &'static str,
     ) -> Result<Self, TcpError> {
-        let connection_number = PRESENCE_CONNECTION;
-        let hello = Hello { pool: 0, node: ANY_NODE, client: None, connection_number, nonce: None };
-        let dialled = |at: &HostPort| dial(at, credentials, &hello).map_err(|why| node_error(at, why));
+        let dialled = |at: &HostPort| dial_any(at, credentials).map_err(|why| node_error(at, why));
         let mut all = address.nodes().iter().map(dialled).collect::<Result<Vec<_>, _>>()?;
         let added = added_since(address, &mut all, scheme)?;
         if added.is_empty() {

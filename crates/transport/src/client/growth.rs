@@ -14,15 +14,15 @@
 //! one then: node 0 begins a cut before it answers anybody with the new number.
 
 use super::added_nodes;
-use super::dial::{AcceptedConnection, control, dial};
-use super::endpoints::PRESENCE_CONNECTION;
+use super::dial::{AcceptedConnection, control};
+use super::endpoints::dial_any;
 use super::error::{ConnectError, node_error};
 use super::host_port::HostPort;
 use super::pool::ServedPool;
 use super::transport::VerbTransport;
 use crate::error::TcpError;
 use crate::runtime::block_on;
-use crate::wire::{ANY_NODE, Code, Control, Formation, Hello, Welcome};
+use crate::wire::{Code, Control, Formation, Welcome};
 use farwood_fabric::{ByteCount, Client, Fabric as _, FabricError, NodeId, Packed, directory, write};
 
 impl<W: VerbTransport> ServedPool<W> {
@@ -46,9 +46,8 @@ impl<W: VerbTransport> ServedPool<W> {
         if bytes > shape.host_bytes {
             let most = ByteCount(shape.host_bytes);
             return Err(self.not_grown(format!(
-                "its memory nodes can grow to {most} each, which they were started with (`farwood serve \
-                 --memory-max`); \
-                 add a memory node (`farwood grow --add-node`), or restore a dump into another pool"
+                "its memory nodes can grow to {most} each (`farwood serve --memory-max`); add a memory node (`farwood \
+                 grow --add-node`), or restore a dump into another pool"
             )));
         }
         for node in (0..shape.nodes).map(NodeId) {
@@ -97,9 +96,6 @@ impl<W: VerbTransport> ServedPool<W> {
         if nodes > nodes_max.into() {
             return Err(self.not_grown(format!("a pool has at most {nodes_max} memory nodes")));
         }
-        let Some(entry) = added_nodes::encode(node, address) else {
-            return Err(self.not_grown(format!("the address {address} is too long")));
-        };
         let first = self.connect_anew(&self.address().nodes()[0])?.welcome;
         self.check_candidate(address, &new.welcome, &first)?;
         if control(&mut new.stream, Control::Region, [0; 4]).is_ok() {
@@ -109,6 +105,7 @@ impl<W: VerbTransport> ServedPool<W> {
         let refused = |why| node_error(address, why);
         control(&mut new.stream, Control::Form, [shape.pool, node.0.into(), nodes, 0]).map_err(refused)?;
         control(&mut new.stream, Control::FinishForming, [0; 4]).map_err(refused)?;
+        let entry = added_nodes::encode(node, address);
         client.post(write(added_nodes::entry(node), &entry)).await.map_err(failed)?;
         // Node 0 last, and once more: the others are durable up to the cut of the addition then.
         self.extend((1..shape.nodes).chain(0..shape.nodes), nodes).await?;
@@ -139,9 +136,7 @@ impl<W: VerbTransport> ServedPool<W> {
     }
 
     fn connect_anew(&self, address: &HostPort) -> Result<AcceptedConnection, TcpError> {
-        let connection_number = PRESENCE_CONNECTION;
-        let hello = Hello { pool: 0, node: ANY_NODE, client: None, connection_number, nonce: None };
-        dial(address, self.credentials(), &hello).map_err(|why| node_error(address, why))
+        dial_any(address, self.credentials()).map_err(|why| node_error(address, why))
     }
 
     /// Refuses a memory node that cannot be the next one of the pool, whose node 0 is `first`.

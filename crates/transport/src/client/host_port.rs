@@ -22,8 +22,10 @@ pub struct HostPort {
     port: u16,
 }
 
-/// Bytes of the longest name of a host (RFC 1035).
+/// Bytes of the longest host: a name (RFC 1035), or an IPv6 address with its zone.
 const HOST_BYTES_MAX: usize = 253;
+/// Bytes of the longest address: the name of a host, `:`, and a port of five digits.
+pub(super) const ADDRESS_BYTES_MAX: usize = HOST_BYTES_MAX + 6;
 
 impl HostPort {
     /// Returns `HOST:PORT`.
@@ -50,6 +52,10 @@ impl FromStr for HostPort {
         let parts = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
         let (host, digits) = parts.ok_or_else(|| format!("'{}' has no host or no port", printable(text)))?;
         let port = decimal(digits).ok_or_else(|| format!("'{}' is not a port number", printable(digits)))?;
+        if host.len() > HOST_BYTES_MAX {
+            let most = HOST_BYTES_MAX;
+            return Err(format!("the host has {} bytes, and the most is {most}", host.len()));
+        }
         if host.starts_with('[') {
             text.parse::<SocketAddrV6>()
                 .map_err(|_| format!("'{}' is not an IPv6 address in brackets", printable(host)))?;
@@ -57,7 +63,7 @@ impl FromStr for HostPort {
             return Err(format!("'{}' is an IPv6 address: put brackets around it", printable(host)));
         } else {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-            if host.len() > HOST_BYTES_MAX || !host.bytes().all(fits) {
+            if !host.bytes().all(fits) {
                 return Err(format!("'{}' is not the name of a host", printable(host)));
             }
         }
@@ -115,5 +121,13 @@ mod tests {
         ] {
             assert!(text.parse::<HostPort>().is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn the_bytes_of_a_host_are_limited() {
+        let name = |bytes| format!("{}:65535", "h".repeat(bytes)).parse::<HostPort>();
+        assert_eq!(name(253).unwrap().as_str().len(), ADDRESS_BYTES_MAX);
+        assert!(name(254).is_err());
+        assert!(format!("[fe80::1%{}1]:7", "0".repeat(253)).parse::<HostPort>().is_err());
     }
 }

@@ -7,13 +7,13 @@
 use super::attached_clients::FencedBy;
 use super::counters::{Counters, Done};
 use super::event::NodeEvent;
+use super::growth_controls;
 use super::log::{CutSpan, Log, Origin};
 use super::registry::{Admission, Peer, Refusal, read_only};
 use super::shared::{DRAIN_MAX, Shared};
 use super::snapshot_controls;
 use super::store::{FrameRecord, SnapshotFault, Store, WriteFence};
 use super::verb_executor::VerbExecutor;
-use crate::client::added_nodes;
 use crate::stream::{Cipher, Nonces};
 use crate::wire::{
     CUT_WORD, Code, Control, FENCED_BY_ITSELF, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError,
@@ -589,12 +589,10 @@ impl Connection {
                 store.cut_span().map(words).map_err(in_words)
             }
             Control::ReturnToCut => self.return_to_cut(shared, words).map(|()| [0; 4]),
-            Control::Grow => grow(shared, a),
-            Control::Extend => number_of(a).and_then(|nodes| extend(shared, nodes)),
+            Control::Grow => growth_controls::grow(shared, a),
+            Control::Extend => number_of(a).and_then(|nodes| growth_controls::extend(shared, nodes)),
             Control::CountNodes => Ok([store.membership().nodes.into(), 0, 0, 0]),
-            Control::NodeAddress => added_nodes::page(a, b)
-                .map(|at| [0, 8, 16, 24].map(|word| store.load(at + word)))
-                .ok_or_else(|| (Code::OutOfRange, "there is no such memory node or page".to_owned())),
+            Control::NodeAddress => growth_controls::address(shared, [a, b]),
             Control::Provision => store.provision(a, b).map(|()| [0; 4]),
             Control::Region => executor(shared).map(VerbExecutor::region),
             Control::ConnectQueuePair => executor(shared).and_then(|executor| self.connect(executor, words)),
@@ -697,31 +695,6 @@ impl Connection {
 }
 
 /// Returns the device that executes the memory node's verbs.
-/// Gives the memory node more memory.
-fn grow(shared: &Shared, bytes: u64) -> Result<[u64; 4], Refusal> {
-    let before = shared.store.memory_bytes();
-    let memory_bytes = shared.store.grow(bytes)?;
-    if memory_bytes > before {
-        shared.log(|| NodeEvent::Grown { memory_bytes });
-    }
-    Ok([memory_bytes, 0, 0, 0])
-}
-
-/// Adds memory nodes to the pool.
-fn extend(shared: &Shared, nodes: u16) -> Result<[u64; 4], Refusal> {
-    if shared.executor.is_some() {
-        let why = "no memory node can be added to a pool with RDMA devices, because clients connect their queue pairs \
-                   when they open it";
-        return Err((Code::WrongTransport, why.to_owned()));
-    }
-    let before = shared.store.membership().nodes;
-    let nodes = shared.store.extend(nodes).map_err(|why| (Code::WrongPool, why))?;
-    if nodes > before {
-        shared.log(|| NodeEvent::Extended { nodes });
-    }
-    Ok([nodes.into(), 0, 0, 0])
-}
-
 fn executor(shared: &Shared) -> Result<&dyn VerbExecutor, Refusal> {
     let why = || (Code::WrongTransport, "it has no RDMA device: open the pool as tcp://".to_owned());
     shared.executor.as_deref().ok_or_else(why)
@@ -745,7 +718,6 @@ fn client_of([slot, epoch, ..]: [u64; 4]) -> Result<ClientId, Refusal> {
     Ok(ClientId { slot: number_of(slot)?, epoch })
 }
 
-/// The number of a slot or a node in a word of a control.
 /// Executes a verb in a snapshot; the inner error is that of the verb.
 fn in_snapshot(
     store: &Store,
@@ -760,6 +732,7 @@ fn in_snapshot(
     }
 }
 
+/// The number of a slot or a node in a word of a control.
 fn number_of(word: u64) -> Result<u16, Refusal> {
     u16::try_from(word).map_err(|_| (Code::OutOfRange, format!("there is no slot or node {word}")))
 }

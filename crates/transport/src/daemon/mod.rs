@@ -21,6 +21,7 @@ mod connection;
 mod counters;
 mod event;
 mod event_sums;
+mod growth_controls;
 mod log;
 mod node;
 mod registry;

@@ -29,31 +29,32 @@
 
 mod growth;
 mod membership;
+mod node_file;
 mod snapshot;
 
 pub(super) use growth::MemorySizes;
 pub(super) use membership::Membership;
+pub use node_file::NodeFile;
 pub(super) use snapshot::SnapshotFault;
 
 use super::event::NodeEvent;
-use super::log::{self, Durability, Log, LogObserver, LogReport, LogSettings, LogTuning, Origin, Recorder};
+use super::log::{self, Durability, Log, LogObserver, LogReport, LogSettings, Origin, Recorder};
 use super::snapshot::{SnapshotMutant, Snapshots};
 use super::verb_executor::{ImmediateQueue, NodeMemory};
 use crate::error::{FileFault, TcpError};
 use crate::random_number;
-use crate::shm::{
-    AccessFault, HUGE_PAGE_BYTES, Mapping, effective_user, huge_bytes_free, is_trusted, loss, provision,
-};
+use crate::shm::{AccessFault, HUGE_PAGE_BYTES, Mapping, huge_bytes_free, loss, provision};
 use crate::wire::{Code, WireOp, WireVerb};
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::client_table::{self, CLIENTS_MAX, SlotState};
-use farwood_fabric::{ByteCount, ClientId, LINE_BYTES, LINE_WORDS, Memory, Remote};
+use farwood_fabric::{ClientId, LINE_BYTES, LINE_WORDS, Memory, Remote};
 use membership::NO_MEMBERSHIP;
+use node_file::OTHER_SIZE;
 use rustix::fs::MemfdFlags;
-use std::fs::{self, File, Metadata, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
@@ -72,102 +73,11 @@ const FENCES_BYTES: u64 = 8 * CLIENTS_MAX as u64;
 const FENCED: u64 = 1 << 32;
 /// Immediates that wait for the server; a sender beyond this limit must retry.
 pub(crate) const IMMEDIATES_MAX: usize = 4096;
-/// The reason for refusing a file whose length or header does not match the requested sizes.
-const OTHER_SIZE: &str = "it is not a memory node's file, or of another size: give the --device-memory that it was \
-                          created with, or another file";
 /// Maximum distance of a fence's epoch from the last fence of the slot, if there is one and the client table is on
 /// another node.
 const EPOCHS_AHEAD_MAX: u32 = 1 << 20;
 /// The number of a node that belongs to no pool.
 const NO_NODE: u32 = u32::MAX;
-
-/// A file that keeps a memory node's memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeFile {
-    /// The path. A missing file is created.
-    pub path: PathBuf,
-    /// Whether to accept a file whose last memory node did not stop cleanly. A WRITE at that time may be
-    /// incomplete; checking an index (`farwood check`) finds such nodes.
-    pub accept_unclean: bool,
-    /// When changes are on the disk.
-    pub durability: Durability,
-    /// Whether to remove the fences of revoked clients. Clients that were attached before then have to open the pool
-    /// again.
-    pub clear_fences: bool,
-    /// For tests.
-    #[doc(hidden)]
-    pub log_tuning: LogTuning,
-}
-
-impl NodeFile {
-    /// A file at `path`, which is on the disk when the memory node has stopped in order.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        let durability = Durability::Orderly;
-        let log_tuning = LogTuning::default();
-        Self { path: path.into(), durability, accept_unclean: false, clear_fences: false, log_tuning }
-    }
-
-    /// Checks that a device may execute verbs: it would change the memory without the log.
-    pub(super) fn check_durability_for_executor(&self) -> Result<(), TcpError> {
-        if self.durability == Durability::Orderly {
-            return Ok(());
-        }
-        let why = "an RDMA device changes memory without the log; give --durability orderly, or omit --rdma";
-        Err(self.refused(FileFault::Unfit(why.to_owned())))
-    }
-
-    /// Checks that a device can execute verbs in it. The device pins the pages permanently, which disk file systems do
-    /// not support, and its writes might never reach the disk.
-    ///
-    /// # Errors
-    /// [`TcpError::File`].
-    pub(super) fn check_for_executor(&self) -> Result<(), TcpError> {
-        let refuse = |fault| Err(self.refused(fault));
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let there = if self.path.exists() { &*self.path } else { folder.unwrap_or(Path::new(".")) };
-        match rustix::fs::statfs(there) {
-            Ok(found) if found.f_type == libc::TMPFS_MAGIC => Ok(()),
-            Ok(_) => refuse(FileFault::Unfit(
-                "an RDMA device pins the pages of its memory, which only a tmpfs supports; name a file on one \
-                 (/dev/shm), which outlives the memory node but not the machine, or omit --file or --rdma"
-                    .to_owned(),
-            )),
-            Err(error) => refuse(FileFault::System(error.into())),
-        }
-    }
-
-    /// Refuses a file of another user, who could have written anything into it.
-    fn check_owner(&self, metadata: &Metadata) -> Result<(), TcpError> {
-        if is_trusted(metadata) {
-            return Ok(());
-        }
-        let (owner, user) = (metadata.uid(), effective_user());
-        let why =
-            format!("it belongs to user {owner}, and this process is of user {user}; name another file");
-        Err(self.refused(FileFault::System(io::Error::new(io::ErrorKind::PermissionDenied, why))))
-    }
-
-    fn refused(&self, fault: FileFault) -> TcpError {
-        TcpError::File { path: self.path.clone(), fault }
-    }
-
-    /// The sizes of the memory in an existing file of `bytes` bytes, which stays as large as it was created.
-    fn sizes_of(&self, bytes: u64, asked: MemorySizes) -> Result<MemorySizes, TcpError> {
-        let host_bytes = bytes.checked_sub(bytes_of(0, asked.device));
-        let Some(host_bytes) = host_bytes.filter(|bytes| bytes.is_multiple_of(CHUNK_BYTES)) else {
-            return Err(self.refused(FileFault::Unfit(OTHER_SIZE.to_owned())));
-        };
-        if asked.memory > host_bytes {
-            let why = format!(
-                "its memory can grow to {}, which it was created with; give less --memory, or restore a dump into \
-                 another file",
-                ByteCount(host_bytes)
-            );
-            return Err(self.refused(FileFault::Unfit(why)));
-        }
-        Ok(MemorySizes { memory_max: host_bytes, ..asked })
-    }
-}
 
 fn bytes_of(host_bytes: u64, device_bytes: u64) -> u64 {
     host_bytes + device_bytes + HEADER_PAGE_BYTES + FENCES_BYTES

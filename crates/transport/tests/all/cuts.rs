@@ -1,8 +1,9 @@
 //! Power failures of pools of several memory nodes at `interval`: each memory node loses another part of its log, and
 //! the pool returns to a state that existed.
 
-use farwood_fabric::{Fabric as _, Memory, NodeId, Remote};
-use farwood_testkit::harness::{raw_address, read_word, write_word};
+use crate::dependent_writes::{NODES, Stopping, follow, word, write_in_turn};
+use farwood_fabric::{Fabric as _, NodeId};
+use farwood_testkit::harness::{read_word, write_word};
 use farwood_transport::runtime::block_on;
 use farwood_transport::tcp::{
     Credentials, Durability, MemoryNode, NodeFile, NodeSpec, PoolAddress, TcpError, TcpPool,
@@ -11,14 +12,11 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 const HOST_BYTES: u64 = 32 << 20;
-/// An offset beyond all tables.
-const DATA_OFFSET: u64 = 9 << 20;
-const NODES: u16 = 3;
 const LEVEL: Durability = Durability::Interval(Duration::from_millis(20));
 
 fn start(path: &Path, durability: Durability) -> Result<MemoryNode, TcpError> {
@@ -44,51 +42,6 @@ fn address(nodes: &[MemoryNode]) -> PoolAddress {
 
 fn open(nodes: &[MemoryNode]) -> TcpPool {
     TcpPool::open(&address(nodes), Credentials::default()).unwrap()
-}
-
-fn word(node: u16, number: u16) -> Remote<u64> {
-    raw_address(NodeId(node), Memory::Host, DATA_OFFSET + 64 * u64::from(number)).part(0)
-}
-
-/// Ends the writers, also after a failed assertion.
-struct Stopping(AtomicBool);
-
-impl Stopping {
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Sets the flag when the test ends.
-struct StopAtEnd<'s>(&'s Stopping);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Writes increasing numbers to word `number` of each memory node, from memory node `number` on: each after the answer
-/// of the one before.
-fn write_in_turn(pool: &TcpPool, number: u16, stopping: &Stopping) {
-    let client = pool.client();
-    for value in 1.. {
-        if stopping.is_set() {
-            return;
-        }
-        for turn in 0..NODES {
-            block_on(write_word(&client, word((number + turn) % NODES, number), value)).unwrap();
-        }
-    }
-}
-
-/// Copies the last word of writer 0 to another memory node, as it reads it there.
-fn follow(pool: &TcpPool, stopping: &Stopping) {
-    let client = pool.client();
-    while !stopping.is_set() {
-        let value = block_on(read_word(&client, word(NODES - 1, 0))).unwrap();
-        block_on(write_word(&client, word(0, 9), value)).unwrap();
-    }
 }
 
 /// Reads a file from its end to its start. A log grows meanwhile: each record that is copied after a later one is at
@@ -140,13 +93,13 @@ fn a_pool_returns_to_a_state_that_existed() {
     let folder = tempfile::tempdir().unwrap();
     let nodes = start_all(folder.path());
     let pools = [open(&nodes), open(&nodes)];
-    let stopping = Stopping(AtomicBool::new(false));
+    let stopping = Stopping::default();
     let mut returned = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| write_in_turn(&pools[0], 0, &stopping));
         scope.spawn(|| write_in_turn(&pools[0], 1, &stopping));
         scope.spawn(|| follow(&pools[1], &stopping));
-        let _stop = StopAtEnd(&stopping);
+        let _stop = stopping.at_end();
         for round in 0..6_u16 {
             std::thread::sleep(Duration::from_millis(100));
             let copies = folder.path().join(format!("copy-{round}"));
@@ -173,12 +126,12 @@ fn running_memory_nodes_return_with_one_that_failed() {
     let folder = tempfile::tempdir().unwrap();
     let mut nodes = start_all(folder.path());
     let pool = open(&nodes);
-    let stopping = Stopping(AtomicBool::new(false));
+    let stopping = Stopping::default();
     let copies = folder.path().join("copy");
     std::thread::scope(|scope| {
         scope.spawn(|| write_in_turn(&pool, 0, &stopping));
         scope.spawn(|| write_in_turn(&pool, 1, &stopping));
-        let _stop = StopAtEnd(&stopping);
+        let _stop = stopping.at_end();
         std::thread::sleep(Duration::from_millis(100));
         copy_after_failure(&path(folder.path(), 1), &path(&copies, 1));
         std::thread::sleep(Duration::from_millis(100));
@@ -279,11 +232,11 @@ fn a_return_to_before_an_addition_loses_no_pointer() {
     let folder = tempfile::tempdir().unwrap();
     let nodes = start_all(folder.path());
     let pools = [open(&nodes[..2]), open(&nodes[..2])];
-    let (stopping, on_three) = (Stopping(AtomicBool::new(false)), AtomicU64::new(0));
+    let (stopping, on_three) = (Stopping::default(), AtomicU64::new(0));
     let mut counts = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(|| write_on_all(&pools[0], &on_three, &stopping));
-        let _stop = StopAtEnd(&stopping);
+        let _stop = stopping.at_end();
         for round in 0..6_u16 {
             std::thread::sleep(Duration::from_millis(60));
             if round == 2 {

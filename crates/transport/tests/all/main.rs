@@ -1,6 +1,7 @@
 //! The integration tests of the transports, in one binary.
 
 mod cuts;
+mod dependent_writes;
 mod snapshots;
 mod tcp_node;
 mod tcp_pool;

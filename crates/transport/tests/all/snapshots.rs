@@ -1,7 +1,7 @@
 //! Snapshots of pools: all memory nodes as they were at one cut, under chains of dependent writes.
 
-use farwood_fabric::{Memory, NodeId, Remote};
-use farwood_testkit::harness::{raw_address, read_word, write_word};
+use crate::dependent_writes::{NODES, Stopping, follow, word, write_in_turn};
+use farwood_testkit::harness::{read_word, write_word};
 use farwood_transport::runtime::block_on;
 use farwood_transport::tcp::{
     AcceptedTokens, Credentials, Durability, MemoryNode, NodeEvent, NodeFile, NodeSpec, PoolAddress,
@@ -9,14 +9,10 @@ use farwood_transport::tcp::{
 };
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 const HOST_BYTES: u64 = 32 << 20;
-/// An offset beyond all tables.
-const DATA_OFFSET: u64 = 9 << 20;
-const NODES: u16 = 3;
 
 fn spec() -> NodeSpec {
     NodeSpec { threads: 2, ..NodeSpec::new((Ipv4Addr::LOCALHOST, 0).into(), HOST_BYTES) }
@@ -45,48 +41,12 @@ fn snapshot(nodes: &[MemoryNode]) -> Result<(TcpPool, PoolSnapshot), TcpError> {
     TcpPool::open_snapshot(&address(nodes), Credentials::default())
 }
 
-fn word(node: u16, number: u16) -> Remote<u64> {
-    raw_address(NodeId(node), Memory::Host, DATA_OFFSET + 64 * u64::from(number)).part(0)
-}
-
 fn read(pool: &TcpPool, node: u16, number: u16) -> u64 {
     block_on(read_word(&pool.client(), word(node, number))).unwrap()
 }
 
 fn write(pool: &TcpPool, node: u16, number: u16, value: u64) {
     block_on(write_word(&pool.client(), word(node, number), value)).unwrap();
-}
-
-/// Sets the flag when the test ends, also after a failed assertion.
-struct StopAtEnd<'s>(&'s AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Writes increasing numbers to word `number` of each memory node, from memory node `number` on: each after the answer
-/// of the one before.
-fn write_in_turn(pool: &TcpPool, number: u16, stopping: &AtomicBool) {
-    let client = pool.client();
-    for value in 1.. {
-        if stopping.load(Ordering::Relaxed) {
-            return;
-        }
-        for turn in 0..NODES {
-            block_on(write_word(&client, word((number + turn) % NODES, number), value)).unwrap();
-        }
-    }
-}
-
-/// Copies the last word of writer 0 to another memory node, as it reads it there.
-fn follow(pool: &TcpPool, stopping: &AtomicBool) {
-    let client = pool.client();
-    while !stopping.load(Ordering::Relaxed) {
-        let value = block_on(read_word(&client, word(NODES - 1, 0))).unwrap();
-        block_on(write_word(&client, word(0, 9), value)).unwrap();
-    }
 }
 
 /// The words of all writers, and the copy by the follower.
@@ -115,12 +75,12 @@ fn under_writers(
     mut check: impl FnMut(&TcpPool) -> Option<String>,
 ) -> Option<String> {
     let pools = [open(nodes), open(nodes), open(nodes)];
-    let stopping = AtomicBool::new(false);
+    let stopping = Stopping::default();
     std::thread::scope(|scope| {
         scope.spawn(|| write_in_turn(&pools[0], 0, &stopping));
         scope.spawn(|| write_in_turn(&pools[1], 1, &stopping));
         scope.spawn(|| follow(&pools[2], &stopping));
-        let _stop = StopAtEnd(&stopping);
+        let _stop = stopping.at_end();
         (0..rounds).find_map(|_| {
             std::thread::sleep(Duration::from_millis(20));
             let (pool, mut snapshot) = snapshot(nodes).unwrap();
@@ -166,12 +126,12 @@ fn a_test_notices_snapshots_without_cuts_and_without_copies() {
     for mutant in [SnapshotMutant::CutForgotten, SnapshotMutant::PageNotCopied] {
         let nodes = start_all(NODES, &NodeSpec { snapshot_mutant: Some(mutant), ..spec() });
         let pools = [open(&nodes), open(&nodes), open(&nodes)];
-        let stopping = AtomicBool::new(false);
+        let stopping = Stopping::default();
         let found = std::thread::scope(|scope| {
             scope.spawn(|| write_in_turn(&pools[0], 0, &stopping));
             scope.spawn(|| write_in_turn(&pools[1], 1, &stopping));
             scope.spawn(|| follow(&pools[2], &stopping));
-            let _stop = StopAtEnd(&stopping);
+            let _stop = stopping.at_end();
             (0..200).find_map(|_| {
                 let (pool, _snapshot) = snapshot(&nodes).unwrap();
                 compare(&pool)

@@ -53,10 +53,10 @@ impl Store {
     }
 
     /// Records the cut of a request, before the request is executed.
-    #[inline]
     ///
     /// # Errors
     /// The cut is too far ahead of the clock to be one of the pool.
+    #[inline]
     pub(in crate::daemon) fn enter_cut(&self, cut: u64) -> Result<(), Malformed> {
         match self.log() {
             Some(log) => log.begin_cut(cut)?,
