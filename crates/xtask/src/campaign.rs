@@ -37,7 +37,7 @@ const OPTIMISED_MINUTES: u64 = 30;
 const PROFILES: [&str; 2] = ["dev", "release"];
 
 /// Targets of the fuzzer, which run one after the other.
-const FUZZ_TARGETS: u64 = 2;
+const FUZZ_TARGETS: u64 = 3;
 /// Indexes of the swarm.
 const INDEXES: [(&str, &str); 4] =
     [("sherman", "swarm-1"), ("smart", "swarm-2"), ("sphinx", "swarm-3"), ("catfish", "swarm-4")];
@@ -115,7 +115,7 @@ mod tests {
         assert!(shown(6).contains("--profile dev") && shown(6).contains("--seed 0..1000"), "{}", shown(6));
         assert!(
             shown(60).contains("--profile release")
-                && shown(60).contains("fuzz/run 360")
+                && shown(60).contains("fuzz/run 240")
                 && shown(60).contains("FARWOOD_CAMPAIGN=1"),
             "{}",
             shown(60)
