@@ -105,10 +105,13 @@ fn spawn(test: &str, me: u64, path: &Path) -> Child {
         .unwrap()
 }
 
-/// Kills a child some time after its first line; yields the last acknowledged step of each key.
+/// Acknowledged steps of a child before it can be killed. On a busy machine, time alone would not bring them.
+const STEPS_LEAST: usize = 32;
+
+/// Kills a child some time after its first [`STEPS_LEAST`] steps; yields the last acknowledged step of each key.
 fn kill(mut child: Child, after: Duration) -> Vec<u64> {
     let out = child.stdout.take().unwrap();
-    let (started, first_line) = std::sync::mpsc::channel();
+    let (done, steps) = std::sync::mpsc::channel();
     let listener = std::thread::spawn(move || {
         let mut last = vec![0; KEYS_PER_CHILD as usize];
         for line in BufReader::new(out).lines().map_while(Result::ok) {
@@ -118,12 +121,14 @@ fn kill(mut child: Child, after: Duration) -> Vec<u64> {
                 && number_of(step) == number
             {
                 last[number as usize] = step;
-                let _ = started.send(());
+                let _ = done.send(());
             }
         }
         last
     });
-    first_line.recv_timeout(OPERATION_MAX).expect("the child starts to write");
+    for _ in 0..STEPS_LEAST {
+        steps.recv_timeout(OPERATION_MAX).expect("the child writes");
+    }
     std::thread::sleep(after);
     child.kill().unwrap();
     let status = child.wait().unwrap();
