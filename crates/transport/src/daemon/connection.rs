@@ -4,22 +4,19 @@
 //! request while [`BACKLOG_BYTES`] of answers wait. So the memory node stops reading from a compute node that
 //! does not read its answers.
 
-use super::attached_clients::FencedBy;
+mod controls;
+
 use super::counters::{Counters, Done};
-use super::event::NodeEvent;
-use super::growth_controls;
-use super::log::{CutSpan, Log, Origin};
+use super::log::{Log, Origin};
 use super::registry::{Admission, Peer, Refusal, read_only};
 use super::shared::{DRAIN_MAX, Shared};
-use super::snapshot_controls;
 use super::store::{FrameRecord, SnapshotFault, Store, WriteFence};
-use super::verb_executor::VerbExecutor;
 use crate::stream::{Cipher, Nonces};
 use crate::wire::{
-    CUT_WORD, Code, Control, FENCED_BY_ITSELF, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError,
-    HEADER_BYTES, Hello, Malformed, VERSION, WireVerb, header_words, nonce_of, put_cut, put_frame, put_text,
-    put_words,
+    CUT_WORD, Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, GreetingError, HEADER_BYTES, Hello,
+    Malformed, VERSION, WireVerb, header_words, nonce_of, put_cut, put_frame, put_text, put_words,
 };
+use controls::client_of;
 use farwood_fabric::{Access, ClientId};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _};
@@ -553,81 +550,6 @@ impl Connection {
         Ok(())
     }
 
-    fn control(&self, shared: &Shared, frame: &Frame<'_>) -> Result<Result<[u64; 4], Refusal>, Malformed> {
-        let control = Control::from_byte(frame.code).ok_or(Malformed::Control(frame.code))?;
-        if self.access == Access::ReadOnly && !control.only_reads() {
-            return Ok(Err(read_only(control.description())));
-        }
-        let words = frame.words()?;
-        let [a, b, c, _] = words;
-        if let Some(snapshot) = self.snapshot {
-            return Ok(snapshot_controls::in_snapshot(shared, snapshot, control, a));
-        }
-        let (store, registry) = (&shared.store, &shared.registry);
-        let in_words = |why| (Code::WrongPool, why);
-        let done = match control {
-            Control::Claim => registry.claim(store, &self.peer, a).map(|()| [0; 4]),
-            Control::Identify => client_of(words)
-                .and_then(|client| registry.identify(store, &self.peer, client, self.number))
-                .map(|()| [0; 4]),
-            Control::CountConnections => {
-                client_of(words).map(|client| [registry.connections_of(client), 0, 0, 0])
-            }
-            Control::Fence => client_of(words).and_then(|client| {
-                let by = if c == FENCED_BY_ITSELF { FencedBy::Itself } else { FencedBy::Another };
-                if let Some(revoked) = registry.fence(store, client, by)? {
-                    shared.log(|| NodeEvent::Revoked(revoked));
-                }
-                Ok([0; 4])
-            }),
-            Control::Form => number_of(b)
-                .and_then(|node| store.form(a, node, number_of(c)?).map_err(in_words))
-                .map(|()| [0; 4]),
-            Control::FinishForming => store.finish_forming().map(|()| [0; 4]).map_err(in_words),
-            Control::Cuts => {
-                let words = |span: CutSpan| [span.oldest, span.newest, store.returned_cut(), 0];
-                store.cut_span().map(words).map_err(in_words)
-            }
-            Control::ReturnToCut => self.return_to_cut(shared, words).map(|()| [0; 4]),
-            Control::Grow => growth_controls::grow(shared, a),
-            Control::Extend => number_of(a).and_then(|nodes| growth_controls::extend(shared, nodes)),
-            Control::CountNodes => Ok([store.membership().nodes.into(), 0, 0, 0]),
-            Control::NodeAddress => growth_controls::address(shared, [a, b]),
-            Control::Provision => store.provision(a, b).map(|()| [0; 4]),
-            Control::Region => executor(shared).map(VerbExecutor::region),
-            Control::ConnectQueuePair => executor(shared).and_then(|executor| self.connect(executor, words)),
-            Control::Stat => {
-                shared.stat(a).ok_or_else(|| (Code::OutOfRange, "there is no such page".to_owned()))
-            }
-            Control::PrepareSnapshot
-            | Control::AimSnapshot
-            | Control::TakeSnapshot
-            | Control::UseSnapshot
-            | Control::SnapshotState => snapshot_controls::of_snapshot(shared, &self.peer, control, [a, b]),
-        };
-        if let Err((Code::QueuePairStuck, why)) = &done {
-            shared.log(|| NodeEvent::Card(why.clone()));
-        }
-        Ok(done)
-    }
-
-    /// Returns the memory to a cut, after it has ended all other connections.
-    fn return_to_cut(&self, shared: &Shared, [cut, number, incarnation, _]: [u64; 4]) -> Result<(), Refusal> {
-        let store = &shared.store;
-        store.prepare_return([cut, number], incarnation).map_err(|why| (Code::WrongPool, why))?;
-        shared.registry.end_others(&self.peer)?;
-        store.return_to_cut(cut, number).map_err(|why| (Code::WrongPool, why))?;
-        shared.log(|| NodeEvent::Returned { cut });
-        Ok(())
-    }
-
-    /// Lets the executor make a queue pair for this connection.
-    fn connect(&self, executor: &dyn VerbExecutor, other: [u64; 4]) -> Result<[u64; 4], Refusal> {
-        let made = self.peer.connect(|| executor.connect(other));
-        let made = made.unwrap_or_else(|| Err("its connection was ended".to_owned()));
-        made.map_err(|why| (Code::NoQueuePair, why))
-    }
-
     fn queue_bytes(&mut self, bytes: &[u8]) {
         let words = bytes.chunks_exact(8);
         self.out.extend(words.map(|word| u64::read_from_bytes(word).expect("frames are made of words")));
@@ -694,12 +616,6 @@ impl Connection {
     }
 }
 
-/// Returns the device that executes the memory node's verbs.
-fn executor(shared: &Shared) -> Result<&dyn VerbExecutor, Refusal> {
-    let why = || (Code::WrongTransport, "it has no RDMA device: open the pool as tcp://".to_owned());
-    shared.executor.as_deref().ok_or_else(why)
-}
-
 /// Refuses a request of a client that may only read, before any verb of it executes, if one of them is not a READ.
 fn refuse_changes(frame: &Frame<'_>) -> Result<(), CloseReason> {
     for verb in frame.verbs() {
@@ -710,12 +626,6 @@ fn refuse_changes(frame: &Frame<'_>) -> Result<(), CloseReason> {
         }
     }
     Ok(())
-}
-
-/// The client in the first two words of a control.
-fn client_of([slot, epoch, ..]: [u64; 4]) -> Result<ClientId, Refusal> {
-    let epoch = u32::try_from(epoch).map_err(|_| (Code::OutOfRange, format!("there is no epoch {epoch}")))?;
-    Ok(ClientId { slot: number_of(slot)?, epoch })
 }
 
 /// Executes a verb in a snapshot; the inner error is that of the verb.
@@ -730,11 +640,6 @@ fn in_snapshot(
         Err(SnapshotFault::Verb(code)) => Ok(Err(code)),
         Err(SnapshotFault::Ended(code, why)) => Err(CloseReason::Refused((code, why))),
     }
-}
-
-/// The number of a slot or a node in a word of a control.
-fn number_of(word: u64) -> Result<u16, Refusal> {
-    u16::try_from(word).map_err(|_| (Code::OutOfRange, format!("there is no slot or node {word}")))
 }
 
 /// Classifies an error of the stream.
