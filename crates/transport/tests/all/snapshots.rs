@@ -125,18 +125,7 @@ fn a_snapshot_of_memory_nodes_with_logs_fits_together() {
 fn a_test_notices_snapshots_without_cuts_and_without_copies() {
     for mutant in [SnapshotMutant::CutForgotten, SnapshotMutant::PageNotCopied] {
         let nodes = start_all(NODES, &NodeSpec { snapshot_mutant: Some(mutant), ..spec() });
-        let pools = [open(&nodes), open(&nodes), open(&nodes)];
-        let stopping = Stopping::default();
-        let found = std::thread::scope(|scope| {
-            scope.spawn(|| write_in_turn(&pools[0], 0, &stopping));
-            scope.spawn(|| write_in_turn(&pools[1], 1, &stopping));
-            scope.spawn(|| follow(&pools[2], &stopping));
-            let _stop = stopping.at_end();
-            (0..200).find_map(|_| {
-                let (pool, _snapshot) = snapshot(&nodes).unwrap();
-                compare(&pool)
-            })
-        });
+        let found = under_writers(&nodes, 200, compare);
         assert!(found.is_some(), "{mutant:?}");
     }
 }
