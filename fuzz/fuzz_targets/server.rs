@@ -75,7 +75,8 @@ fn verbs(mut bytes: &[u8]) -> Vec<u8> {
             frame.push(WireVerb { at: offset + 64, op });
             bytes = if takes_data { behind } else { rest };
         }
-        frame.end(bytes.len() as u64, 0);
+        let cut = bytes.first().filter(|byte| **byte >= 192).map_or(0, |byte| 1 << (byte % 64));
+        frame.end(bytes.len() as u64, cut);
         if bytes.len() < 5 {
             break;
         }

@@ -1,6 +1,6 @@
 //! `cargo xtask features`: each package compiles on its own, with its default features, without them, and with each
 //! feature alone. A build of the whole workspace unifies features, so it compiles a package that uses a feature which
-//! only another package enables.
+//! only another package enables. The fuzz targets are a workspace of their own, so no other check compiles them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,8 @@ use serde::Deserialize;
 /// The help text.
 pub(crate) const HELP: &str = "\
 Checks that each package of the workspace compiles on its own: with its default features, without them, and with each
-feature alone. A build of the whole workspace unifies features and cannot show it.
+feature alone. A build of the whole workspace unifies features and cannot show it. Without PACKAGE, also that the fuzz
+targets compile, which needs a C++ compiler.
 
 Usage: cargo xtask features [PACKAGE]
 
@@ -44,8 +45,10 @@ pub(crate) fn check(root: &Path, only: Option<&str>) -> Result<usize, String> {
     if builds.is_empty() {
         return Err(format!("no package is called '{}'", only.unwrap_or_default()));
     }
+    let fuzz = ["--manifest-path", "fuzz/Cargo.toml"].map(str::to_owned).to_vec();
+    let fuzz = only.is_none().then_some(fuzz);
     let mut failures = 0;
-    for build in &builds {
+    for build in builds.iter().chain(&fuzz) {
         println!("== cargo check {}", build.join(" "));
         let status =
             Command::new(env!("CARGO")).args(["check", "--locked"]).args(build).current_dir(root).status();
