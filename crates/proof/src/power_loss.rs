@@ -195,8 +195,8 @@ impl PowerLoss {
             let found = history::states(get)?;
             *kept = history.explain(writer, &found, least[writer]..=most[writer])?;
         }
-        // The locks of the clients of before are taken over. Each restart needs some keys only, because the next one
-        // begins with the same files and other keys.
+        // These puts take over locks of clients that the power failure ended. One in eight keys is enough for each
+        // restart: the next one begins with the same files and draws other keys.
         for (writer, number) in history::keys().filter(|_| random.once_in(8)) {
             let put = Action::Put(vec![0xFF; 8]);
             let done = block_on(tree.perform(&client, &key(writer, number), &put));
