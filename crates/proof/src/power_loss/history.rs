@@ -1,7 +1,7 @@
 //! The changes of the writers.
 
 use farwood_testkit::harness::TestRng;
-use farwood_testkit::history::Action;
+use farwood_testkit::history::{Action, Answer};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -36,23 +36,30 @@ pub(super) fn key(writer: usize, number: u64) -> [u8; 8] {
     (number * spread * WRITERS as u64 + writer as u64).to_be_bytes()
 }
 
+/// The numbers of a writer's keys.
+pub(super) fn numbers() -> impl Iterator<Item = u64> {
+    0..KEYS
+}
+
 pub(super) fn keys() -> impl Iterator<Item = (usize, u64)> {
-    (0..WRITERS).flat_map(|writer| (0..KEYS).map(move |number| (writer, number)))
+    (0..WRITERS).flat_map(|writer| numbers().map(move |number| (writer, number)))
 }
 
 pub(super) fn draw_key(random: &mut TestRng) -> (usize, u64) {
     (random.below(WRITERS as u64) as usize, random.below(KEYS))
 }
 
-/// The values of all keys of a writer.
-pub(super) fn states(
-    get: impl Fn(u64) -> Result<Option<Vec<u8>>, String>,
-) -> Result<Vec<Option<u64>>, String> {
-    let number = |value: Vec<u8>| {
-        let bytes = value.try_into().map_err(|value| format!("a value {value:02x?}"))?;
-        Ok(u64::from_le_bytes(bytes))
+/// The values of all keys of a writer, from the answers of gets.
+pub(super) fn state(answers: Vec<Answer>) -> Result<Vec<Option<u64>>, String> {
+    let number = |answer| match answer {
+        Answer::Found(None) => Ok(None),
+        Answer::Found(Some(value)) => {
+            let bytes = value.try_into().map_err(|value| format!("a value {value:02x?}"))?;
+            Ok(Some(u64::from_le_bytes(bytes)))
+        }
+        other => Err(format!("a get answers {other:?}")),
     };
-    (0..KEYS).map(|key| get(key)?.map(number).transpose()).collect()
+    answers.into_iter().map(number).collect()
 }
 
 impl History {
