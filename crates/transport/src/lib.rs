@@ -20,6 +20,7 @@
 #![deny(unsafe_code)]
 
 pub mod any;
+mod boot;
 #[cfg(feature = "tcp")]
 #[cfg_attr(
     not(feature = "rdma"),

@@ -1,9 +1,10 @@
 //! The files in `deploy/`, as far as they can be checked without a cluster: `farwood serve` accepts every option that
 //! they pass, the YAML files parse, and systemd accepts the unit.
 
+use crate::machine::Machine;
 use farwood_testkit::need;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 fn file(name: &str) -> String {
@@ -122,9 +123,11 @@ fn yaml_is_yaml() {
 fn systemd_understands_the_units() {
     let Some(analyzer) = need::program("systemd-analyze") else { return };
     let folder = tempfile::tempdir().unwrap();
-    for (name, installed) in
-        [("farwood.service", "farwood.service"), ("farwood-pool@.service", "farwood-pool@demo.service")]
-    {
+    for (name, installed) in [
+        ("farwood.service", "farwood.service"),
+        ("farwood-pool@.service", "farwood-pool@demo.service"),
+        ("farwood-disk-pool@.service", "farwood-disk-pool@demo.service"),
+    ] {
         let unit = folder.path().join(installed);
         // The program is where it is built, and the check does not care where it would be installed. Users of the
         // machine that runs the check have other names.
@@ -142,24 +145,10 @@ fn systemd_understands_the_units() {
 /// The unit saves the pool at the end, restores it at the next start, and creates one if there is no file.
 #[test]
 fn the_unit_of_a_pool_restores_what_it_saved() {
-    let machine = crate::machine::Machine::new();
-    let unit = code(&file("farwood-pool@.service"));
+    let machine = Machine::new();
     let folder = machine.path().join("saved");
     std::fs::create_dir(&folder).unwrap();
-    let run = |key: &str| {
-        let line = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
-        let line = line
-            .replace("/usr/local/bin/farwood", env!("CARGO_BIN_EXE_farwood"))
-            .replace("/var/lib/farwood-pools", folder.to_str().unwrap())
-            .replace("%i", "demo");
-        let mut shell = Command::new("sh");
-        shell
-            .args(["-c", &line])
-            .env("FARWOOD_SHM_DIR", machine.path())
-            .env("FARWOOD_CREATE_MEMORY", "64MiB");
-        let output = shell.output().unwrap();
-        assert!(output.status.success(), "{line}: {output:?}");
-    };
+    let run = |key: &str| run(&machine, "farwood-pool@.service", &folder, key);
     run("ExecStart=");
     machine.ok(&["create", "shm://demo/numbers"]);
     machine.ok(&["put", "shm://demo/numbers", "1", "10"]);
@@ -169,4 +158,31 @@ fn the_unit_of_a_pool_restores_what_it_saved() {
     machine.ok(&["drop", "shm://demo"]);
     run("ExecStart=");
     assert_eq!(machine.ok(&["get", "shm://demo/numbers", "1"]).trim(), "10");
+}
+
+/// The unit creates the pool once, and its end leaves the pool complete on the disk.
+#[test]
+fn the_unit_of_a_pool_on_a_disk_saves_it_in_place() {
+    let machine = Machine::on_disk();
+    let run = |key: &str| run(&machine, "farwood-disk-pool@.service", machine.path(), key);
+    run("ExecStart=");
+    machine.ok(&["create", "shm://demo/numbers"]);
+    machine.ok(&["put", "shm://demo/numbers", "1", "10"]);
+    run("ExecStop=");
+    run("ExecStart=");
+    assert_eq!(machine.ok(&["get", "shm://demo/numbers", "1"]).trim(), "10");
+}
+
+/// Runs a command of a unit for the pool `demo`, whose files are saved in `folder`.
+fn run(machine: &Machine, name: &str, folder: &Path, key: &str) {
+    let unit = code(&file(name));
+    let line = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+    let line = line
+        .replace("/usr/local/bin/farwood", env!("CARGO_BIN_EXE_farwood"))
+        .replace("/var/lib/farwood-pools", folder.to_str().unwrap())
+        .replace("%i", "demo");
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", &line]).env("FARWOOD_CREATE_MEMORY", "64MiB");
+    let output = shell.env("FARWOOD_SHM_DIR", machine.path()).output().unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
 }

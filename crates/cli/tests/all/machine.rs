@@ -37,6 +37,11 @@ impl Machine {
         Self(TempDir::with_prefix_in("farwood-cli-", root).unwrap())
     }
 
+    /// A machine whose segments are on a disk, if the build is.
+    pub(crate) fn on_disk() -> Self {
+        Self(TempDir::with_prefix_in("farwood-cli-", env!("CARGO_TARGET_TMPDIR")).unwrap())
+    }
+
     /// A machine with the pool `shm://p`, of one small memory node.
     pub(crate) fn with_pool() -> Self {
         let machine = Self::new();

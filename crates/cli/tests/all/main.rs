@@ -26,6 +26,7 @@ mod machine;
 mod messages;
 mod netns;
 mod nic;
+mod on_disk;
 mod operations;
 mod pools;
 mod processes;

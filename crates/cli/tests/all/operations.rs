@@ -13,7 +13,7 @@ fn blocks(page: &str) -> Vec<&str> {
 
 #[test]
 fn the_commands_of_the_operations_page_run() {
-    let machine = Machine::new();
+    let (machine, disk) = (Machine::new(), Machine::on_disk());
     let blocks = blocks(OPERATIONS);
     assert!(blocks.len() > 8, "{blocks:?}");
     let folder = Path::new(env!("CARGO_BIN_EXE_farwood")).parent().unwrap();
@@ -22,6 +22,7 @@ fn the_commands_of_the_operations_page_run() {
     let [first, second] = addresses.each_ref().map(|address| address.trim_start_matches("tcp://"));
     for block in blocks {
         let block = block.replace("127.0.0.1:7470", first).replace("127.0.0.1:7471", second);
+        let block = block.replace("/var/lib/pools", disk.path().to_str().unwrap());
         let mut shell = std::process::Command::new("sh");
         shell.args(["-e", "-c", &block]).current_dir(machine.path());
         shell.env("FARWOOD_SHM_DIR", machine.path()).env("HOME", machine.path());

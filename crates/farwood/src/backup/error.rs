@@ -1,5 +1,6 @@
 //! Errors of backup files.
 
+use std::path::PathBuf;
 use std::{fmt, io};
 
 pub(super) type BackupResult<T> = Result<T, BackupError>;
@@ -51,6 +52,13 @@ pub enum BackupError {
         pool: String,
         /// Process numbers; none: a process has used the pool during the save.
         processes: Vec<u64>,
+    },
+    /// A pool that is to be saved in its own files has none on a disk.
+    InMemory {
+        /// The pool's name.
+        pool: String,
+        /// The directory of its files.
+        directory: PathBuf,
     },
     /// The pool has no snapshots, which a dump of all indexes at one cut needs.
     NoSnapshot {
@@ -121,6 +129,10 @@ impl BackupError {
             }
             Self::NotRemoved { .. } => Some("end the processes that use them, and drop them"),
             Self::InUse { .. } => Some("end them first; `farwood dump` copies the indexes while they run"),
+            Self::InMemory { .. } => Some(
+                "name a file (`farwood save shm://POOL FILE`); or create the pool in a directory of a disk \
+                 (FARWOOD_SHM_DIR)",
+            ),
             Self::NoSnapshot { .. } => Some(
                 "omit --consistent, and the dump has each index as it is when it is read; or end the processes that \
                  use a pool in shared memory, and copy it with `farwood save`",
@@ -165,6 +177,9 @@ impl fmt::Display for BackupError {
             }
             Self::CutOff { at } => write!(f, "it ends after {at} bytes, before the end of the backup"),
             Self::Damaged { at, why } => write!(f, "the block at offset {at} is damaged: {why}"),
+            Self::InMemory { pool, directory } => {
+                write!(f, "the files of the pool '{pool}' are in memory ({})", directory.display())
+            }
             Self::NoSnapshot { pool } => {
                 write!(f, "only a pool over TCP can be dumped at one cut, and {pool} is none")
             }

@@ -128,7 +128,7 @@ impl<'p> SavedPool<'p> {
         let segment = |node| dir.open(&name, node, bytes).map_err(pool);
         let node_0 = segment(0)?;
         let tables = tables(&node_0).map_err(pool)?;
-        let used = || failed("save", BackupError::InUse { pool: name.to_string(), processes: Vec::new() });
+        let used = || in_use(&name, Vec::new());
         let limit = u64_at(&tables, chunk_limit::OFFSET as usize);
         let memory_bytes = chunk_limit::bytes_in(&shape, NodeId(0), limit).ok();
         let header = self.header(&shape, memory_bytes, rights(&dir, &name).map_err(pool)?);
@@ -146,6 +146,10 @@ impl<'p> SavedPool<'p> {
             return Err(used());
         }
         image.end()
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
     }
 
     fn header(
@@ -178,20 +182,28 @@ fn rights(dir: &SegmentDir, name: &PoolName) -> Result<(Option<String>, Option<u
     Ok((mode, file.filter(|file| file.mode & OF_GROUP != 0).map(|file| file.group)))
 }
 
+/// The error of a pool that processes use; none: a process has used it meanwhile.
+pub(super) fn in_use(name: &PoolName, processes: Vec<u64>) -> Error {
+    failed("save", BackupError::InUse { pool: name.to_string(), processes })
+}
+
 /// The shape of a pool that no process uses. WRITEs of killed processes are completed.
 fn idle_shape(dir: &SegmentDir, name: &PoolName) -> Result<PoolShape> {
+    let attached = attach_alone(dir, name)?;
+    let shape = attached.shape();
+    attached.leave();
+    Ok(shape)
+}
+
+/// Attaches this process to a pool that no other process uses.
+pub(super) fn attach_alone(dir: &SegmentDir, name: &PoolName) -> Result<ShmPool> {
     let attached = ShmPool::open(dir, name).map_err(|source| Error::Pool { operation: "save", source })?;
     let processes = others(&attached).map_err(|source| Error::Fabric {
         operation: "save",
         pool: format!("shm://{name}"),
         source,
     })?;
-    if !processes.is_empty() {
-        return Err(failed("save", BackupError::InUse { pool: name.to_string(), processes }));
-    }
-    let shape = attached.shape();
-    attached.leave();
-    Ok(shape)
+    if processes.is_empty() { Ok(attached) } else { Err(in_use(name, processes)) }
 }
 
 /// Whether a segment belongs to the pool: another one of the same name may have taken its place.
@@ -529,7 +541,7 @@ pub fn check_image(input: impl Read) -> BackupResult<(ImageHeader, ImageProgress
     Ok((image.header.clone(), image.figures()))
 }
 
-fn failed(operation: &'static str, source: BackupError) -> Error {
+pub(super) fn failed(operation: &'static str, source: BackupError) -> Error {
     Error::Backup { operation, path: None, source }
 }
 

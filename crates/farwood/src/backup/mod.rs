@@ -12,6 +12,7 @@
 //! | `dump_snapshot.rs` | the snapshot of a pool that is dumped at one cut |
 //! | `reader.rs` | [`BackupReader`]: the contents of a file without a pool |
 //! | `image.rs` | [`SavedPool`], [`RestoredPool`]: the memory of a pool |
+//! | `on_disk.rs` | pools in shared memory whose files are on a disk |
 //! | `target.rs`, `refit.rs` | the structure of a restored index, and the lengths of its keys and values |
 //!
 //! `docs/formats.md` describes the file byte for byte.
@@ -22,6 +23,7 @@ mod dump_snapshot;
 mod error;
 mod header;
 mod image;
+mod on_disk;
 mod parts;
 mod progress;
 mod reader;

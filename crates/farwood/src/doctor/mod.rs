@@ -307,6 +307,10 @@ impl PoolReport {
                 what: format!("{} cannot be used: {}", self.url, problem(error)),
                 remedy: format!("rm {}{}", if *is_directory { "-r " } else { "" }, path.display()),
             }),
+            Error::Pool { source: source @ ShmError::Unsaved { .. }, .. } => Some(Finding {
+                what: format!("{} cannot be used: {}", self.url, problem(error)),
+                remedy: source.remedy().unwrap_or_default().into_owned(),
+            }),
             // A pool of another user is not a problem of this one.
             error if error.exit_code() == 6 => None,
             error => Some(Finding {

@@ -131,6 +131,7 @@ fn of_shm(error: &ShmError) -> Effect {
         | ShmError::SegmentLost { .. }
         | ShmError::NotAFile { .. }
         | ShmError::JournalLost { .. }
+        | ShmError::Unsaved { .. }
         | ShmError::BeingCreated { .. } => Effect::None,
         // The type is non-exhaustive.
         _ => Effect::Unknown,

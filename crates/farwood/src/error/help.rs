@@ -75,6 +75,10 @@ fn of_shm(error: &ShmError) -> Option<&'static str> {
         ShmError::SegmentLost { .. } => {
             "put the file back, or call `Pool::remove_by_force` and create the pool again"
         }
+        ShmError::Unsaved { .. } => {
+            "call `Pool::remove_by_force` and restore a backup; or, if its processes had ended before an orderly \
+             shutdown, call `SavedPool::accept_unclean` and check each index (`farwood check`)"
+        }
         ShmError::JournalLost { .. } => "call `Pool::remove_by_force`, and create the pool again",
         ShmError::NotAFile { .. } => "remove the object at that path",
         ShmError::Exists { .. } => {

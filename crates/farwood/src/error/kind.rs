@@ -215,7 +215,9 @@ fn of_backup(error: &BackupError) -> ErrorKind {
         BackupError::CutOff { .. } | BackupError::Damaged { .. } => ErrorKind::Damaged,
         BackupError::NoSuchIndex { .. } => ErrorKind::NotFound,
         BackupError::IndexExists { .. } => ErrorKind::Exists,
-        BackupError::Options { .. } | BackupError::Unfit { .. } => ErrorKind::InvalidArgument,
+        BackupError::Options { .. } | BackupError::Unfit { .. } | BackupError::InMemory { .. } => {
+            ErrorKind::InvalidArgument
+        }
     }
 }
 
@@ -247,7 +249,8 @@ fn of_shm(error: &ShmError) -> ErrorKind {
         ShmError::TooSmall { .. }
         | ShmError::SegmentLost { .. }
         | ShmError::NotAFile { .. }
-        | ShmError::JournalLost { .. } => ErrorKind::Damaged,
+        | ShmError::JournalLost { .. }
+        | ShmError::Unsaved { .. } => ErrorKind::Damaged,
         ShmError::BeingCreated { .. } => ErrorKind::Busy,
         ShmError::Pool { error, .. } => of_fabric(error),
         ShmError::Io { error, .. } => of_system(error),

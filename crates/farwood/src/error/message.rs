@@ -194,7 +194,9 @@ fn more_memory_of_index(url: &str, error: &IndexError) -> &'static str {
 /// The command that removes a damaged pool, unless the text of the damage names it.
 fn by_force(pool: &str, damage: &ShmError) -> String {
     match damage {
-        ShmError::SegmentLost { .. } | ShmError::JournalLost { .. } => String::new(),
+        ShmError::SegmentLost { .. } | ShmError::JournalLost { .. } | ShmError::Unsaved { .. } => {
+            String::new()
+        }
         _ => format!("; to remove the pool nevertheless, use `farwood drop shm://{pool} --force`"),
     }
 }

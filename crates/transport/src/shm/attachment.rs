@@ -3,6 +3,7 @@
 use super::error::ShmError;
 use super::journal::{Journal, JournalBuffers, WriteRefused, WriteTarget};
 use super::nodes::MappedNodes;
+use super::on_disk::{DiskPool, Saving};
 use super::presence::Presence;
 use super::sys;
 use super::watch::FileWatch;
@@ -82,18 +83,36 @@ impl ShmAttachment {
         Access::of(self.client)
     }
 
-    /// Leaves the client table. Later calls do nothing. If leaving fails, the end of the process has the same effect.
-    /// In a forked child it does nothing: the client is the parent, and the presence lock belongs to both.
-    pub(super) fn leave(&self) {
-        if self.forks.is_current() && !self.left.swap(true, Ordering::SeqCst) {
-            let Some(identity) = self.client else { return };
-            // Memory beyond the end of a truncated file must not be accessed.
-            if self.examine_files().is_ok() {
-                let client = Client::new(Unregistered(&self.nodes));
-                let _ = block_on(client_table::expire(&client, identity));
-            }
-            let _ = self.presence.release(u32::from(identity.slot));
+    /// Leaves the client table; the last process that leaves a pool on a disk saves it. Later calls do nothing. If
+    /// leaving fails, the end of the process has the same effect. In a forked child it does nothing: the client is the
+    /// parent, and the presence lock belongs to both.
+    pub(super) fn leave(&self) -> Result<Saving, ShmError> {
+        if !self.forks.is_current() || self.left.swap(true, Ordering::SeqCst) {
+            return Ok(Saving::InUse);
         }
+        let (Some(identity), Some(attached)) = (self.client, &self.journal) else {
+            self.client.map(|identity| self.detach(identity));
+            return Ok(Saving::InMemory);
+        };
+        match DiskPool::of(&attached.journal, &self.nodes.segments) {
+            Ok(Some(pool)) => pool.leave(&self.presence, || self.detach(identity)),
+            in_memory => {
+                self.detach(identity);
+                in_memory.map(|_| Saving::InMemory)
+            }
+        }
+    }
+
+    /// Ends the identity; yields whether the files are those of the pool.
+    fn detach(&self, identity: ClientId) -> bool {
+        // Memory beyond the end of a truncated file must not be accessed.
+        let is_intact = self.examine_files().is_ok();
+        if is_intact {
+            let client = Client::new(Unregistered(&self.nodes));
+            let _ = block_on(client_table::expire(&client, identity));
+        }
+        let _ = self.presence.release(u32::from(identity.slot));
+        is_intact
     }
 
     /// Allocates memory, but fails if the file was truncated, because the allocation would extend it.
@@ -146,7 +165,8 @@ impl ShmAttachment {
 
 impl Drop for ShmAttachment {
     fn drop(&mut self) {
-        self.leave();
+        // A caller that needs the result calls `ShmPool::save`.
+        let _ = self.leave();
     }
 }
 

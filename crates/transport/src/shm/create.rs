@@ -3,10 +3,13 @@
 use super::error::ShmError;
 use super::journal::Journal;
 use super::name::PoolName;
+use super::on_disk::DiskPool;
 use super::ownership::FileRights;
+use super::presence::Presence;
 use super::segment::{Backing, Segment, SegmentDir, SegmentSpec};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ByteCount, NodeId, PoolShape, chunk_limit};
+use std::sync::Arc;
 
 /// The configuration of a pool to create.
 #[derive(Clone, Debug)]
@@ -93,6 +96,16 @@ pub fn create_by<E: From<ShmError>>(
     // The creation of node 0, the last, checks this reliably; the early check saves the other nodes.
     dir.refuse_existing(&spec.name, 0)?;
     let (mut made, mut has_journal) = (Vec::new(), false);
+    let discard = |made: Vec<Arc<Segment>>, has_journal| {
+        // If the removal fails as well, the first error has the cause.
+        for segment in made {
+            let _ = dir.remove_segment(&spec.name, segment.node());
+        }
+        // Only the creator of node 0 has one: the journal of the name may belong to another creator.
+        if has_journal {
+            let _ = dir.remove_journal(&spec.name, shape.pool);
+        }
+    };
     for node in (0..spec.nodes).rev() {
         let segment = SegmentSpec {
             backing: spec.backing,
@@ -107,21 +120,28 @@ pub fn create_by<E: From<ShmError>>(
             initialise(segment, &shape, node)
         });
         match created {
-            Ok(segment) => made.push(segment),
+            Ok(segment) => made.insert(0, Arc::new(segment)),
             Err(error) => {
-                // If the removal fails as well, the first error has the cause.
-                for segment in made {
-                    let _ = dir.remove_segment(&spec.name, segment.node());
-                }
-                // Only the creator of node 0 has one: the journal of the name may belong to another creator.
-                if has_journal {
-                    let _ = dir.remove_journal(&spec.name, shape.pool);
-                }
+                discard(made, has_journal);
                 return Err(error);
             }
         }
     }
-    Ok(())
+    save(dir, &spec.name, shape.pool, &made).map_err(|error| {
+        discard(made, has_journal);
+        error.into()
+    })
+}
+
+/// Makes the files of a new pool durable, if they are on a disk.
+fn save(dir: &SegmentDir, name: &PoolName, pool: u64, segments: &[Arc<Segment>]) -> Result<(), ShmError> {
+    if !segments[0].is_on_disk()? {
+        return Ok(());
+    }
+    let journal = Journal::open(dir, name, pool)?;
+    let presence = Presence::new(Arc::clone(&segments[0]));
+    let pool = DiskPool { journal: &journal, segments };
+    pool.leave(&presence, || true).map(drop)
 }
 
 /// Writes the superblock of a new memory node with `host_bytes` of memory. Its chunk and the device memory get their

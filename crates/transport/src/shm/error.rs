@@ -162,6 +162,18 @@ pub enum ShmError {
         /// The path of the missing journal.
         path: PathBuf,
     },
+    /// The machine stopped while processes used a pool on a disk.
+    #[error(
+        "pool '{pool}' was in use when the machine stopped ({}): each page of its files may be old or new{}",
+        path.display(),
+        self.suffix()
+    )]
+    Unsaved {
+        /// The pool's name.
+        pool: String,
+        /// The journal, which has the record.
+        path: PathBuf,
+    },
     /// Memory or the file system is full.
     #[error(
         "not enough memory to {operation} {} for {}{}",
@@ -269,7 +281,8 @@ impl ShmError {
             | Self::Exists { .. }
             | Self::UntrustedGroup { .. }
             | Self::WideMode { .. }
-            | Self::JournalLost { .. } => return Some(self.remedy_with_names().into()),
+            | Self::JournalLost { .. }
+            | Self::Unsaved { .. } => return Some(self.remedy_with_names().into()),
         };
         Some(remedy.into())
     }
@@ -297,6 +310,11 @@ impl ShmError {
             Self::JournalLost { pool, .. } => format!(
                 "the pool cannot be used without it: remove the pool with `farwood drop shm://{pool} --force`, and \
                  create it again"
+            ),
+            Self::Unsaved { pool, .. } => format!(
+                "remove it with `farwood drop shm://{pool} --force` and restore a backup; or, if its processes had \
+                 ended before an orderly shutdown, accept it with `farwood save shm://{pool} --accept-unclean` and \
+                 check each index"
             ),
             other => unreachable!("the remedy of {other:?} names nothing"),
         }
@@ -374,6 +392,7 @@ mod tests {
             ShmError::WideMode { path: path(), mode: 0o666 },
             ShmError::TooSmall { path: path(), bytes: 0, needed: 4096 },
             ShmError::JournalLost { pool: pool(), path: path() },
+            ShmError::Unsaved { pool: pool(), path: path() },
             ShmError::BadName { name: ".".to_owned(), reason: "it begins with a dot" },
             ShmError::BadShape { pool: pool(), why: "give at least 1 MiB".to_owned() },
             ShmError::Pool { pool: pool(), error: FabricError::Forked },

@@ -8,6 +8,7 @@
 //! +   16    8   its offset in that node's segment
 //! +   24    8   its length, bytes
 //! + 4096        its bytes, up to 256 KiB
+//! after the last slot, in the journal of a pool on a disk: the record of `on_disk.rs`
 //! ```
 //!
 //! A process copies a WRITE of more than one word into one of its buffers, marks the buffer as in progress, executes
@@ -30,10 +31,12 @@
 
 use super::error::ShmError;
 use super::name::PoolName;
+use super::on_disk;
 use super::ownership::{self, FileRights};
 use super::segment::{Segment, SegmentDir, remove_file};
 use super::sys::{self, AccessFault, Mapping};
 use crate::fork::OwnDescriptor;
+use farwood_fabric::Access;
 use farwood_fabric::client_table::CLIENTS_MAX;
 use std::fs::{self, File};
 use std::io;
@@ -135,17 +138,36 @@ impl Journal {
         let made = File::options().write(true).create_new(true).mode(rights.first_mode()).open(&path);
         let file = made.map_err(ShmError::on("create", &path))?;
         rights.give(&file).map_err(ShmError::on("share", &path))?;
-        file.set_len(FILE_BYTES).map_err(ShmError::on("enlarge", &path))
+        file.set_len(FILE_BYTES).map_err(ShmError::on("enlarge", &path))?;
+        if sys::is_in_memory(&file).map_err(ShmError::on("examine", &path))? {
+            return Ok(());
+        }
+        on_disk::begin(&file).map_err(ShmError::on("write", &path))
     }
 
     /// Opens the journal of the pool with this identity.
     pub(super) fn open(dir: &SegmentDir, name: &PoolName, pool: u64) -> Result<Self, ShmError> {
+        Self::open_for(dir, name, pool, Access::ReadWrite)
+    }
+
+    /// As [`open`](Self::open). For reading, it needs only the permission to read the file.
+    pub(super) fn open_for(
+        dir: &SegmentDir,
+        name: &PoolName,
+        pool: u64,
+        access: Access,
+    ) -> Result<Self, ShmError> {
         let path = dir.path().join(name.journal_file(pool));
         if let Ok(data) = fs::symlink_metadata(&path) {
             ownership::check_regular(&path, &data)?;
         }
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        let file = match File::options().read(true).write(true).custom_flags(flags).open(&path) {
+        let file = match File::options()
+            .read(true)
+            .write(access == Access::ReadWrite)
+            .custom_flags(flags)
+            .open(&path)
+        {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(ShmError::JournalLost { pool: name.to_string(), path });
@@ -160,7 +182,7 @@ impl Journal {
         Ok(Self { file: OwnDescriptor::new(file), path })
     }
 
-    /// The length of the file.
+    /// The bytes of the buffers of all client slots.
     pub(super) const BYTES: u64 = FILE_BYTES;
 
     /// Returns the open file.

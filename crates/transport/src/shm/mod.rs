@@ -17,6 +17,7 @@
 //! | `pool.rs`, `fabric.rs` | [`ShmPool`], [`ShmFabric`]: the pool as a fabric |
 //! | `server.rs` | [`ShmServer`], [`ShmMemory`]: the server role of a memory node |
 //! | `journal.rs` | the WRITEs in progress of each process, for a replay after a kill |
+//! | `on_disk.rs` | pools on a disk: the last process that leaves saves them |
 //! | `immediates.rs` | the queue that implements WRITE_WITH_IMM |
 //! | `watch.rs` | the watch over the files of an attached pool |
 //! | `error.rs` | [`ShmError`] |
@@ -32,6 +33,7 @@ mod immediates;
 mod journal;
 mod name;
 mod nodes;
+mod on_disk;
 mod ownership;
 mod pages;
 mod pool;
@@ -49,6 +51,7 @@ pub use fabric::ShmFabric;
 pub use journal::JournaledWrite;
 pub use name::PoolName;
 pub use nodes::CAPABILITIES;
+pub use on_disk::Saving;
 #[cfg(feature = "tcp")]
 pub(crate) use ownership::is_trusted;
 pub use ownership::{FileRights, group_number};

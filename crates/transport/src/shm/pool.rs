@@ -8,6 +8,7 @@ use super::fabric::ShmFabric;
 use super::journal::{Journal, JournalBuffers};
 use super::name::PoolName;
 use super::nodes::{CAPABILITIES, MappedNodes};
+use super::on_disk::{DiskPool, Saving};
 use super::pages::Pages;
 use super::presence::Presence;
 use super::segment::{SegmentDir, is_current};
@@ -49,9 +50,15 @@ impl ShmPool {
             }
             found => Arc::new(found?),
         };
-        let identity = enter(&nodes, &presence, Some(&journal))?;
-        let buffers = JournalBuffers::open(Arc::clone(&journal), identity.slot)?;
-        let watch = FileWatch::start(&nodes.segments, Some(&journal))?;
+        let attach = || {
+            let identity = enter(&nodes, &presence, Some(&journal))?;
+            let buffers = JournalBuffers::open(Arc::clone(&journal), identity.slot)?;
+            Ok((identity, buffers, FileWatch::start(&nodes.segments, Some(&journal))?))
+        };
+        let (identity, buffers, watch) = match DiskPool::of(&journal, &nodes.segments)? {
+            Some(pool) => pool.enter(&presence, attach)?,
+            None => attach()?,
+        };
         let journal = Some(AttachedJournal { journal, buffers });
         let (watch, client, left) = (Some(watch), Some(identity), AtomicBool::new(false));
         Ok(Self(Arc::new(ShmAttachment { nodes, presence, watch, journal, client, left, forks })))
@@ -65,6 +72,10 @@ impl ShmPool {
     pub fn open_read_only(dir: &SegmentDir, name: &PoolName) -> Result<Self, ShmError> {
         let forks = ForkCount::now();
         let nodes = MappedNodes::open(dir, name, CAPABILITIES, Access::ReadOnly)?;
+        if nodes.segments[0].is_on_disk()? {
+            let journal = Journal::open_for(dir, name, nodes.shape.pool, Access::ReadOnly)?;
+            DiskPool { journal: &journal, segments: &nodes.segments }.check()?;
+        }
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));
         let watch = Some(FileWatch::start(&nodes.segments, None)?);
         let (journal, client, left) = (None, None, AtomicBool::new(false));
@@ -97,9 +108,30 @@ impl ShmPool {
     }
 
     /// Leaves the pool before the last handle is dropped: the identity ends, and every later post of this
-    /// compute node's clients fails with `FabricError::Revoked`. No operation may be in progress.
+    /// compute node's clients fails with `FabricError::Revoked`. No operation may be in progress. The last process that
+    /// leaves a pool on a disk waits until its files are complete there; [`save`](Self::save) reports errors of that.
     pub fn leave(&self) {
-        self.0.leave();
+        let _ = self.0.leave();
+    }
+
+    /// Leaves the pool as [`leave`](Self::leave) does, and returns whether its files are complete on a disk.
+    ///
+    /// # Errors
+    /// The files cannot be made durable. The next process that leaves tries it again.
+    pub fn save(self) -> Result<Saving, ShmError> {
+        self.0.leave()
+    }
+
+    /// Accepts the files of a pool on a disk that was in use when the machine stopped ([`ShmError::Unsaved`]). Each of
+    /// their pages may be old or new, unless the processes had ended before the machine was shut down in order. Changes
+    /// nothing if the pool can be opened.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn accept_unsaved(dir: &SegmentDir, name: &PoolName) -> Result<(), ShmError> {
+        let nodes = MappedNodes::open(dir, name, CAPABILITIES, Access::ReadWrite)?;
+        let journal = Journal::open(dir, name, nodes.shape.pool)?;
+        DiskPool::of(&journal, &nodes.segments)?.map_or(Ok(()), |pool| pool.accept())
     }
 
     /// Refuses a forked child, and a pool whose files were removed, truncated or replaced. Operations do so themselves;

@@ -30,6 +30,7 @@
 use super::error::ShmError;
 use super::segment::Segment;
 use super::sys;
+use farwood_fabric::client_table::CLIENTS_MAX;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -86,6 +87,14 @@ impl Presence {
             return Ok(!self.held().contains(&slot));
         };
         let locked = sys::is_byte_locked(probe, byte_of(slot)).map_err(self.on("probe"))?;
+        Ok(!locked)
+    }
+
+    /// Returns whether no process holds any slot, including this one.
+    pub(super) fn is_unused(&self) -> Result<bool, ShmError> {
+        let Some(probe) = self.segment.probe() else { return Ok(self.held().is_empty()) };
+        let locked =
+            sys::are_bytes_locked(probe, SLOTS_AT..byte_of(CLIENTS_MAX as u32)).map_err(self.on("probe"))?;
         Ok(!locked)
     }
 

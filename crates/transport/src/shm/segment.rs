@@ -147,6 +147,17 @@ impl Segment {
         &self.mapping
     }
 
+    /// Returns whether the file is on a disk.
+    pub(super) fn is_on_disk(&self) -> Result<bool, ShmError> {
+        let in_memory = || sys::is_in_memory(&self.file).map_err(ShmError::on("examine", &self.path));
+        Ok(self.pages != Pages::Huge && !in_memory()?)
+    }
+
+    /// Makes the bytes of the file durable.
+    pub(super) fn sync(&self) -> Result<(), ShmError> {
+        self.file.sync_all().map_err(ShmError::on("sync", &self.path))
+    }
+
     /// Returns the number of its resident bytes.
     pub fn bytes_resident(&self) -> Result<u64, ShmError> {
         let data = self.file.metadata().map_err(ShmError::on("examine", &self.path))?;

@@ -12,6 +12,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -548,7 +549,7 @@ unsafe fn number_of<E>(name: &str, find: FindByName<E>, number: fn(&E) -> u32) -
 /// Takes the write lock on one byte of a file for its open file description. False: another description has
 /// it. (The same description may take it repeatedly.)
 pub(super) fn lock_byte(file: &File, at: i64) -> io::Result<bool> {
-    match lock_call(file, libc::F_OFD_SETLK, libc::F_WRLCK, at) {
+    match lock_call(file, libc::F_OFD_SETLK, libc::F_WRLCK, at..at + 1) {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
         Err(error) => Err(error),
@@ -557,22 +558,32 @@ pub(super) fn lock_byte(file: &File, at: i64) -> io::Result<bool> {
 
 /// Releases the lock on one byte.
 pub(super) fn unlock_byte(file: &File, at: i64) -> io::Result<()> {
-    lock_call(file, libc::F_OFD_SETLK, libc::F_UNLCK, at).map(drop)
+    lock_call(file, libc::F_OFD_SETLK, libc::F_UNLCK, at..at + 1).map(drop)
 }
 
 /// Returns whether an open file description *other than `file`'s* holds the lock on one byte.
 pub(super) fn is_byte_locked(file: &File, at: i64) -> io::Result<bool> {
-    Ok(lock_call(file, libc::F_OFD_GETLK, libc::F_WRLCK, at)? != libc::F_UNLCK)
+    are_bytes_locked(file, at..at + 1)
 }
 
-/// Calls `fcntl` on the lock of one byte; returns the kind of lock that the kernel reports.
-fn lock_call(file: &File, command: libc::c_int, kind: libc::c_int, at: i64) -> io::Result<libc::c_int> {
+/// Returns whether an open file description *other than `file`'s* holds the lock on one of these bytes.
+pub(super) fn are_bytes_locked(file: &File, bytes: Range<i64>) -> io::Result<bool> {
+    Ok(lock_call(file, libc::F_OFD_GETLK, libc::F_WRLCK, bytes)? != libc::F_UNLCK)
+}
+
+/// Calls `fcntl` on the lock of some bytes; returns the kind of lock that the kernel reports.
+fn lock_call(
+    file: &File,
+    command: libc::c_int,
+    kind: libc::c_int,
+    bytes: Range<i64>,
+) -> io::Result<libc::c_int> {
     // `l_pid` must be zero for locks of open file descriptions.
     let mut lock = libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: at,
-        l_len: 1,
+        l_start: bytes.start,
+        l_len: bytes.end - bytes.start,
         l_pid: 0,
     };
     // SAFETY: the descriptor is open, and these commands take a pointer to a `flock`, which is valid for the

@@ -3,7 +3,7 @@
 #![cfg(test)]
 
 use super::segment::SegmentDir;
-use super::sys::Mapping;
+use super::sys::{self, Mapping};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -17,13 +17,24 @@ pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(super) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         let shm = Path::new("/dev/shm");
-        let root = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
+        Self::below(&if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() })
+    }
+
+    fn below(root: &Path) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("farwood-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let path = root.join(name);
         fs::create_dir(&path).unwrap();
         Self(path)
+    }
+
+    /// A temporary directory on a disk; `None`: the file system of the build is in memory.
+    pub(super) fn on_disk() -> Option<Self> {
+        let program = std::env::current_exe().unwrap();
+        let scratch = Self::below(program.parent().unwrap());
+        let is_on_disk = !sys::is_in_memory(&File::open(scratch.path()).unwrap()).unwrap();
+        is_on_disk.then_some(scratch)
     }
 
     pub(super) fn path(&self) -> &Path {

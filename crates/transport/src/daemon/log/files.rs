@@ -137,11 +137,6 @@ pub(super) fn lock(path: &Path) -> io::Result<Option<LogLock>> {
     Ok(None)
 }
 
-/// A number that changes when the machine starts; 0: this system has none.
-pub(super) fn boot() -> u64 {
-    fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |id| xxh3_64(&id))
-}
-
 /// The head of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegmentHead {

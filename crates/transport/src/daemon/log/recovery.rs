@@ -8,6 +8,7 @@ use super::files::{self, LogLock, SEGMENT_HEAD_BYTES, SegmentFile, SegmentHead};
 use super::record::LogRecord;
 use super::segment_reader::SegmentReader;
 use super::tuning::{LogMutant, LogSettings};
+use crate::boot::boot;
 use crate::error::FileFault;
 use crate::random_number;
 use crate::shm::Mapping;
@@ -76,7 +77,7 @@ pub(in crate::daemon) fn open(
     let last = BaseCheckpoint { first: head.first, cut: head.cut };
     let cuts = Cuts::new(replayed.cut, last, before(path).map_err(FileFault::System)?);
     let log = Log::new(settings, path.to_owned(), (segment, replayed.bytes), (head.bytes, cuts), lock);
-    let may_miss = !replayed.is_always && replayed.boot != files::boot();
+    let may_miss = !replayed.is_always && replayed.boot != boot();
     let report = LogReport {
         is_new: false,
         records: replayed.next - head.first,
@@ -89,7 +90,7 @@ pub(in crate::daemon) fn open(
 }
 
 fn head_of(first: u64, salt: u64, level: Durability) -> SegmentHead {
-    SegmentHead { first, salt, boot: files::boot(), is_always: level == Durability::Always }
+    SegmentHead { first, salt, boot: boot(), is_always: level == Durability::Always }
 }
 
 /// Whether the segments are one without records.
