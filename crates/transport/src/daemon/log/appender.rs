@@ -590,7 +590,7 @@ impl Log {
         self.last_durable.fetch_max(first - 1, Ordering::AcqRel);
         if first > written.segment.head.first {
             let head = files::SegmentHead { first, ..written.segment.head };
-            let created = SegmentFile::create(&self.path, head);
+            let created = SegmentFile::create(&self.path, head, &self.settings);
             match created.and_then(|segment| segment.handle().map(|handle| (segment, handle))) {
                 Ok((segment, handle)) => {
                     // The space of a segment that has ended is not needed.

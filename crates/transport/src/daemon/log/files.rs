@@ -8,6 +8,7 @@
 //!           + 56 8  checksum: XXH3-64 of the bytes before       then records
 //! ```
 
+use super::tuning::LogSettings;
 use farwood_fabric::u64_at;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -191,23 +192,25 @@ pub(super) struct SegmentFile {
     /// Bytes of the head and the records.
     pub(super) bytes: u64,
     allocated: u64,
+    /// Bytes that are allocated at once.
+    extent: u64,
 }
 
 impl SegmentFile {
     /// Creates a segment whose name is durable.
-    pub(super) fn create(path: &Path, head: SegmentHead) -> io::Result<Self> {
+    pub(super) fn create(path: &Path, head: SegmentHead, settings: &LogSettings) -> io::Result<Self> {
         let mut file = create(&segment_path(path, head.first))?;
         file.write_all(&head.encode())?;
         file.sync_all()?;
         sync_folder(path)?;
         let bytes = SEGMENT_HEAD_BYTES as u64;
-        Ok(Self { file, head, bytes, allocated: bytes })
+        Ok(Self { file, head, bytes, allocated: bytes, extent: settings.extent_bytes() })
     }
 
     pub(super) fn append(&mut self, records: &[u8]) -> io::Result<()> {
         let end = self.bytes + records.len() as u64;
         if end > self.allocated {
-            let extent = end.next_multiple_of(EXTENT_BYTES) - self.bytes;
+            let extent = end.next_multiple_of(self.extent) - self.bytes;
             // A file system without this call lets the file grow with each record.
             let _ =
                 rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), self.bytes, extent);

@@ -73,7 +73,7 @@ pub(in crate::daemon) fn open(
     let head = checkpoint::load(path, mapping).map_err(refused)?;
     let replayed = replay(path, &segments, &head, (mapping, settings), ReplayEnd::Log)?;
     let segment = head_of(replayed.next, head.salt, settings.level);
-    let segment = SegmentFile::create(path, segment).map_err(FileFault::System)?;
+    let segment = SegmentFile::create(path, segment, &settings).map_err(FileFault::System)?;
     let last = BaseCheckpoint { first: head.first, cut: head.cut };
     let cuts = Cuts::new(replayed.cut, last, before(path).map_err(FileFault::System)?);
     let log = Log::new(settings, path.to_owned(), (segment, replayed.bytes), (head.bytes, cuts), lock);
@@ -110,7 +110,7 @@ fn begin(
     lock: LogLock,
 ) -> io::Result<Log> {
     let salt = random_number();
-    let segment = SegmentFile::create(path, head_of(1, salt, settings.level))?;
+    let segment = SegmentFile::create(path, head_of(1, salt, settings.level), &settings)?;
     let write = || -> io::Result<u64> {
         let mut draft = CheckpointDraft::begin(path, mapping.bytes(), [salt, 1])?;
         draft.copy(mapping, memory)?;

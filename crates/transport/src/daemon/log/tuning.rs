@@ -1,6 +1,7 @@
 //! Settings of the log that only tests use.
 
 use super::Durability;
+use super::files::EXTENT_BYTES;
 use std::time::Duration;
 
 /// A deliberately broken variant of the log, which a test must detect.
@@ -42,6 +43,11 @@ impl LogSettings {
     #[inline]
     pub(super) fn has(&self, mutant: LogMutant) -> bool {
         self.tuning.mutant == Some(mutant)
+    }
+
+    /// Bytes of a segment that are allocated at once: no more than a log has before a checkpoint.
+    pub(super) fn extent_bytes(&self) -> u64 {
+        self.tuning.checkpoint_bytes_least.map_or(EXTENT_BYTES, |bytes| bytes.clamp(1, EXTENT_BYTES))
     }
 }
 
