@@ -9,12 +9,13 @@ use super::smart_options::SmartOptions;
 use super::sphinx_options::SphinxOptions;
 use super::{Context, Failure, Format, Outcome, heap, size};
 use crate::failure::shown;
+use farwood::node::Durability;
 use farwood::papers::System;
 use farwood_bench::record::Record;
 use farwood_bench::record::table::table;
 use farwood_bench::run::{
-    Amount, CLIENTS_MAX, COMPUTE_NODES_MAX, FabricKind, KeySource, RunSpec, Stage, THREADS_MAX, WarmUpEnd,
-    WorkerCommand, run as measure,
+    Amount, CLIENTS_MAX, COMPUTE_NODES_MAX, FabricKind, KeySource, NodeFiles, RunSpec, Stage, THREADS_MAX,
+    WarmUpEnd, WorkerCommand, run as measure,
 };
 pub(super) use farwood_bench::spec::count::count;
 use farwood_bench::workload::Workload;
@@ -37,6 +38,8 @@ Examples:
   farwood bench --index smart --variant art --workload ycsb-e --key-file names.txt --cache-bytes 8MiB
   farwood bench --fabric tcp --workload ycsb-c --clients 16
   farwood bench --fabric tcp --workload ycsb-c --clients 16 --connections 1 --peer redis
+  farwood bench --fabric tcp --workload write-only --clients 64 --connections 1 --durability always --peer redis
+  farwood bench --fabric tcp --workload write-only --clients 64 --connections 1 --durability interval=1 --peer no-log
   farwood bench --fabric sim --nic cx5-100g --memory-nodes 8 --compute-nodes 8 --colocate --clients 176 \
     --workload write-intensive --keys 10M --zipf-ranks 1e9 --cache-bytes 500MiB
   farwood bench --fabric sim --compute-nodes 4 --clients 32 --workload ycsb-a --fault crash@5ms --fault down:3ms@10ms
@@ -179,7 +182,17 @@ pub(crate) struct Args {
     /// run creates
     #[arg(long, value_name = "URL")]
     pool: Option<String>,
-    /// Also measure this system, alternating with the index: redis with --fabric tcp; lmdb, btreemap, congee or
+    /// With --fabric tcp: the memory nodes that the run starts have files with this level of durability: orderly,
+    /// interval=SECONDS or always. Redis gets `appendfsync everysec` beside interval, and `appendfsync always` beside
+    /// always
+    #[arg(long, value_name = "LEVEL")]
+    durability: Option<Durability>,
+    /// With --durability: the directory in which the run creates a folder for these files, on the disk to measure
+    /// [default: the directory of temporary files]
+    #[arg(long, value_name = "DIRECTORY", requires = "durability")]
+    files: Option<PathBuf>,
+    /// Also measure this system, alternating with the index: redis with --fabric tcp; no-log with --durability: the
+    /// same index on memory nodes without files; lmdb, btreemap, congee or
     /// skiplist if the program was built with the feature `peers`. May be given several times
     #[arg(long, value_name = "PEER")]
     peer: Vec<String>,
@@ -289,6 +302,10 @@ impl Args {
             operation_ns: self.operation_ns,
             seed: self.seed,
             pool: self.pool,
+            files: self.durability.map(|durability| NodeFiles {
+                durability,
+                directory: self.files.unwrap_or_else(std::env::temp_dir),
+            }),
             peers: self.peer,
             ..RunSpec::default()
         })

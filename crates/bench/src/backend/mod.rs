@@ -28,9 +28,10 @@ pub use interface::finish;
 pub(crate) use interface::{Backend, Running};
 
 use crate::Result;
+use crate::driver::processes::WorkerCommand;
 use crate::driver::worker::JobKind;
-use crate::spec::REDIS;
 use crate::spec::ordered::RunSpec;
+use crate::spec::{NO_LOG, REDIS};
 
 /// All jobs that a worker process can execute.
 pub const JOBS: &[JobKind] = &[
@@ -48,16 +49,25 @@ pub const JOBS: &[JobKind] = &[
 
 /// Refuses peers that cannot execute the run of `spec`.
 pub(crate) fn check_peers(spec: &RunSpec) -> Result<()> {
-    spec.peers.iter().try_for_each(|peer| if peer == REDIS { redis::check(spec) } else { check_peer(peer) })
+    spec.peers.iter().try_for_each(|peer| match peer.as_str() {
+        REDIS => redis::check(spec),
+        NO_LOG => ordered::without_log::check(spec),
+        other => check_peer(other),
+    })
 }
 
 /// The peers of a run, in the order of the spec.
-pub(crate) fn peers_of(spec: &RunSpec, ours: &ordered::OrderedBackend) -> Result<Vec<Box<dyn Backend>>> {
+pub(crate) fn peers_of(
+    spec: &RunSpec,
+    ours: &ordered::OrderedBackend,
+    worker: &WorkerCommand,
+    loading: &mut dyn FnMut(u64, u64),
+) -> Result<Vec<Box<dyn Backend>>> {
     let backend = |name: &String| {
-        Ok(if name == REDIS {
-            Box::new(redis::RedisBackend::new(spec, ours)) as Box<dyn Backend>
-        } else {
-            peer(name, spec, ours)?
+        Ok(match name.as_str() {
+            REDIS => Box::new(redis::RedisBackend::new(spec, ours)) as Box<dyn Backend>,
+            NO_LOG => Box::new(ordered::without_log::WithoutLog::open(spec, worker, loading)?),
+            other => peer(other, spec, ours)?,
         })
     };
     spec.peers.iter().map(backend).collect()

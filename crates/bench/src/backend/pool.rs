@@ -2,7 +2,7 @@
 //! fails or is killed.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Client, Fabric};
@@ -20,6 +20,7 @@ use crate::driver::cleanup::{CleanupGuard, CleanupJob};
 use crate::driver::processes::{WorkerCommand, WorkerProcesses};
 use crate::driver::worker::{Job, ParentConnection};
 use crate::spec::fabric::{FabricKind, pool_place};
+use crate::spec::node_files::NodeFiles;
 use crate::spec::ordered::FILL;
 use crate::workload::keys::Keys;
 use crate::workload::values::fill_value;
@@ -47,6 +48,8 @@ pub enum PoolSource {
         fabric: FabricKind,
         /// The CPUs of memory nodes that are processes; empty: all.
         cpus: Vec<usize>,
+        /// The files of memory nodes over TCP; `None`: their memory is anonymous.
+        files: Option<NodeFiles>,
     },
     /// The pool exists.
     Existing(PoolLocation),
@@ -88,6 +91,8 @@ pub struct BenchPool {
     cleanup: Option<CleanupGuard>,
     /// The process that runs the memory nodes of a new pool over TCP. It exits when this process exits or is killed.
     memory_nodes: Option<WorkerProcesses>,
+    /// The folder of their files, dropped after them.
+    files: Option<TempFolder>,
 }
 
 impl BenchPool {
@@ -97,10 +102,16 @@ impl BenchPool {
     /// The pool cannot be created or opened, or a process does not start.
     pub fn open(source: &PoolSource, worker: &WorkerCommand) -> Result<BenchPool> {
         let index = unique_name("bench");
-        let mut memory_nodes = None;
+        let (mut memory_nodes, mut folder) = (None, None);
         let (place, is_new) = match source {
-            PoolSource::New { memory_nodes: nodes, host_bytes, fabric: FabricKind::Tcp, cpus } => {
-                let job = MemoryNodesJob { nodes: *nodes, host_bytes: *host_bytes, cpus: cpus.clone() };
+            PoolSource::New { memory_nodes: nodes, host_bytes, fabric: FabricKind::Tcp, cpus, files } => {
+                folder =
+                    files.as_ref().map(|files| TempFolder::create(worker, &files.directory)).transpose()?;
+                let files = files.as_ref().zip(folder.as_ref());
+                let files =
+                    files.map(|(files, folder)| (files.durability.to_string(), folder.path().to_owned()));
+                let job =
+                    MemoryNodesJob { nodes: *nodes, host_bytes: *host_bytes, cpus: cpus.clone(), files };
                 let (processes, addresses): (_, Vec<String>) = WorkerProcesses::start_one(worker, &job)?;
                 memory_nodes = Some(processes);
                 // These memory nodes need no credentials, so those of the environment are not sent to them.
@@ -132,7 +143,7 @@ impl BenchPool {
         }
         let cleanup = Some(CleanupGuard::start(worker, &created)?);
         let pool = open_pool(&place)?;
-        Ok(BenchPool { pool, place, index, is_new, cleanup, memory_nodes })
+        Ok(BenchPool { pool, place, index, is_new, cleanup, memory_nodes, files: folder })
     }
 
     /// Creates the run's index, and opens it with a cache of `cache_bytes`.
@@ -156,6 +167,11 @@ impl BenchPool {
             AnyPool::Tcp(pool) => (resident(&pool.reports()?), None),
             AnyPool::Rdma(pool) => (resident(&pool.reports()?), None),
         })
+    }
+
+    /// The folder of the files of its memory nodes.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.files.as_ref().map(TempFolder::path)
     }
 
     /// Describes the RDMA device through which this machine reaches the pool, and the memory in which the memory nodes
@@ -192,19 +208,17 @@ impl Drop for BenchPool {
     }
 }
 
-/// A folder in shared memory that is removed on drop.
-#[cfg(feature = "peers")]
+/// A folder that is removed on drop.
 pub(crate) struct TempFolder {
     path: PathBuf,
     /// Dropped after the folder is removed.
     cleanup: Option<CleanupGuard>,
 }
 
-#[cfg(feature = "peers")]
 impl TempFolder {
-    /// Creates a folder in the directory of the pools.
-    pub(crate) fn create(worker: &WorkerCommand) -> Result<TempFolder> {
-        let path = SegmentDir::from_env().path().join(unique_name("farwood-bench"));
+    /// Creates a folder in `directory`.
+    pub(crate) fn create(worker: &WorkerCommand, directory: &Path) -> Result<TempFolder> {
+        let path = directory.join(unique_name("farwood-bench"));
         let created = StoreCleanup { pool: None, index: None, folders: vec![path.clone()] };
         std::fs::create_dir(&path)
             .map_err(|source| Error::Processes { doing: format!("create {}", path.display()), source })?;
@@ -213,12 +227,11 @@ impl TempFolder {
     }
 
     /// The path of the folder.
-    pub(crate) fn path(&self) -> &std::path::Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-#[cfg(feature = "peers")]
 impl Drop for TempFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);

@@ -22,6 +22,7 @@ pub mod protocol;
 pub mod round_robin;
 pub mod steady;
 pub mod stopwatch;
+pub(crate) mod sync_latency;
 pub(crate) mod threads;
 pub mod timeline;
 pub mod worker;

@@ -94,6 +94,12 @@ pub struct Record {
     /// The latency of the machine's loopback interface before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loopback: Option<Loopback>,
+    /// The level of durability of the memory nodes that the run started, if they have files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durability: Option<String>,
+    /// The median time of a write of 4 KiB and its `fdatasync` in the folder of these files, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_us: Option<f64>,
     /// Seconds of warm-up before the measured phase: virtual in the simulator, real elsewhere; absent in old records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_seconds: Option<f64>,

@@ -114,6 +114,9 @@ fn notes(record: &Record) -> String {
         let (state, sleeping, looking) = (&loopback.state, loopback.sleeping_us, loopback.looking_us);
         notes.push(format!("loopback: {state}, {sleeping:.0} us sleeping, {looking:.0} us polling"));
     }
+    if let (Some(level), Some(sync_us)) = (&record.durability, record.sync_us) {
+        notes.push(format!("durability: {level}, a sync takes {} us", microseconds(sync_us)));
+    }
     if !record.profile.is_empty() {
         notes.push(format!("profile: {}", record.profile));
     }

@@ -15,6 +15,7 @@ pub use crate::sim_run::{
 };
 pub use crate::spec::fabric::FabricKind;
 pub use crate::spec::fault::TimedFault;
+pub use crate::spec::node_files::NodeFiles;
 pub use crate::spec::ordered::{FILL, FailedCas, NIC_DEFAULT, RunSpec};
 pub use crate::spec::simulated::WarmUpEnd;
 pub use crate::spec::spatial::{RECTANGLES_DEFAULT, SpatialSpec};
@@ -51,7 +52,7 @@ pub fn run(
     }
     let loading = &mut |done, all| progress(Stage::Loading { done, all });
     let ours = OrderedBackend::open(spec, worker, loading)?;
-    let peers = peers_of(spec, &ours)?;
+    let peers = peers_of(spec, &ours, worker, loading)?;
     let warm_up_seconds = if spec.workload == Workload::Load { 0.0 } else { spec.warm_up_seconds() };
     let plan = Plan { warm_up_seconds, rounds: spec.rounds(), amount: spec.amount() };
     compare(&with_peers(&ours, &peers), plan, &|| ours.memory(), worker, progress)

@@ -5,6 +5,7 @@
 pub mod count;
 pub mod fabric;
 pub mod fault;
+pub mod node_files;
 pub mod ordered;
 pub mod simulated;
 pub mod smart_overrides;
@@ -15,6 +16,8 @@ pub mod system;
 
 /// The name of Redis on the command line and in records.
 pub(crate) const REDIS: &str = "redis";
+/// The name of the peer that is the same index on memory nodes without a log.
+pub(crate) const NO_LOG: &str = "no-log";
 /// The name of rstar on the command line and in records.
 pub(crate) const RSTAR: &str = "rstar";
 /// Rounds of each backend in a comparison.

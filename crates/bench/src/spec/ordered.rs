@@ -10,6 +10,7 @@ use farwood_transport::rdma::queue_pairs;
 
 use super::fabric::{FabricKind, pool_place};
 use super::fault::TimedFault;
+use super::node_files::NodeFiles;
 use super::simulated::WarmUpEnd;
 use super::{
     REDIS, ROUNDS, SECONDS_MAX, THREADS_MAX, check_clients, check_compute_nodes, is_duration, refuse,
@@ -130,6 +131,8 @@ pub struct RunSpec {
     pub seed: u64,
     /// The URL of an existing pool; `None`: the run creates a pool.
     pub pool: Option<String>,
+    /// The files of the memory nodes of a pool that the run creates over TCP; `None`: they have none.
+    pub files: Option<NodeFiles>,
     /// Peers to measure in the same run, by name.
     pub peers: Vec<String>,
 }
@@ -174,6 +177,7 @@ impl Default for RunSpec {
             warm_up_puts: 0,
             seed: 1,
             pool: None,
+            files: None,
             peers: Vec::new(),
         }
     }
@@ -217,6 +221,11 @@ impl RunSpec {
     /// Whether Redis is one of the peers. Servers and clients are then pinned to CPUs.
     pub(crate) fn has_redis(&self) -> bool {
         self.peers.iter().any(|peer| peer == REDIS)
+    }
+
+    /// The same run without a log and peers.
+    pub(crate) fn without_log(&self) -> Self {
+        Self { files: None, peers: Vec::new(), ..self.clone() }
     }
 
     /// The number of rounds in which each backend is measured.
@@ -398,6 +407,10 @@ impl RunSpec {
             {
                 let problem = "each compute node needs a memory node to share a machine with";
                 refuse("--colocate", problem, "give at least as many memory nodes as compute nodes")
+            }
+            RunSpec { files: Some(_), fabric, pool, .. } if *fabric != FabricKind::Tcp || pool.is_some() => {
+                let problem = "only memory nodes over TCP that the run starts have a level of durability";
+                refuse("--durability", problem, "add --fabric tcp, and omit --pool")
             }
             RunSpec { pool: Some(_), .. } if is_sim => {
                 refuse("--pool", "the simulator creates its own pool", "omit --pool")

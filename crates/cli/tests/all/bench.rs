@@ -410,6 +410,28 @@ fn redis_and_memory_nodes_are_measured_with_the_same_connections_and_requests() 
 }
 
 #[test]
+fn memory_nodes_with_a_log_are_measured_beside_others_without_one() {
+    let place = Place::new();
+    let run = "--fabric tcp --keys 2000 --operations 2000 --clients 4 --connections 2 --warmup 0.01 --workload ycsb-a";
+    let folder = tempfile::tempdir().unwrap();
+    let files = folder.path().display();
+    let redis = if need::program("redis-server").is_some() { "--peer redis" } else { "" };
+    for (level, appendfsync) in [("interval=1", "everysec"), ("always", "always")] {
+        let run = format!("{run} --durability {level} --files {files} --peer no-log {redis}");
+        let records = place.records(&run);
+        assert_eq!(records[0]["durability"], level);
+        assert!(number(&records[0]["sync_us"]) > 0.0 && number(&records[0]["ratio"]) > 0.0, "{}", records[0]);
+        assert_eq!(records[1]["peer"], "no-log");
+        assert!(records[1].get("durability").is_none() && number(&records[1]["round_trips"]["mean"]) > 0.0);
+        if let Some(redis) = records.get(2) {
+            assert_eq!(redis["options"]["appendfsync"], appendfsync);
+        }
+    }
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0, "the folder is empty after the runs");
+    assert_eq!(place.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn runs_that_redis_does_not_support_are_refused() {
     let place = Place::new();
     for (run, said) in [
@@ -418,6 +440,11 @@ fn runs_that_redis_does_not_support_are_refused() {
         ("--fabric tcp --peer redis --workload range-write", "range-write"),
         ("--fabric tcp --peer redis --pool tcp://127.0.0.1:1", "omit --pool"),
         ("--fabric tcp --peer redis --clients 3 --connections 2", "--connections"),
+        ("--fabric tcp --peer no-log", "--durability"),
+        ("--durability always", "--fabric tcp"),
+        ("--fabric tcp --durability always --pool tcp://127.0.0.1:1", "omit --pool"),
+        ("--fabric tcp --durability sometimes", "interval=SECONDS"),
+        ("--fabric tcp --files /tmp", "--durability"),
         ("--fabric shm --connections 2 --clients 2", "only --fabric tcp"),
         ("--fabric tcp --connections 3 --compute-nodes 2 --clients 6", "multiple of the 2"),
     ] {

@@ -175,7 +175,7 @@ pub fn run_ordered_demo(
     let run = spec.run();
     let host_bytes = run.host_bytes(&keys, keys.ranks());
     let (memory_nodes, fabric) = (spec.memory_nodes, spec.fabric);
-    let source = PoolSource::New { memory_nodes, host_bytes, fabric, cpus: Vec::new() };
+    let source = PoolSource::New { memory_nodes, host_bytes, fabric, cpus: Vec::new(), files: None };
     let pool = BenchPool::open(&source, worker)?;
     let index = pool.create_index(run.config(&keys)?, CACHE_BYTES)?;
     let mut loading = |done, all| progress(DemoPhase::Loading { done, all });

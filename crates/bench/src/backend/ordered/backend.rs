@@ -13,7 +13,9 @@ use crate::Result;
 use crate::driver::cpu::CpuPinning;
 use crate::driver::loopback;
 use crate::driver::processes::{WorkerCommand, WorkerProcesses};
+use crate::driver::program::failed;
 use crate::driver::protocol::Round;
+use crate::driver::sync_latency;
 use crate::record::Record;
 use crate::spec::fabric::{FabricKind, pool_place_of};
 use crate::spec::ordered::RunSpec;
@@ -49,6 +51,7 @@ impl OrderedBackend {
                 memory_nodes: spec.memory_nodes,
                 host_bytes: spec.host_bytes(&keys, spec.entries_max(&workload)),
                 cpus: pinning.servers.clone(),
+                files: spec.files.clone(),
             },
         };
         let pool = BenchPool::open(&source, worker)?;
@@ -61,6 +64,12 @@ impl OrderedBackend {
             nic: pool.rdma_device(),
             pinned: spec.has_redis().then(|| pinning.to_string()),
             loopback,
+            durability: spec.files.as_ref().map(|files| files.durability.to_string()),
+            sync_us: pool
+                .folder()
+                .map(sync_latency::measure)
+                .transpose()
+                .map_err(failed("measure the disk"))?,
             ..describe(spec, &keys, &workload, &index)?
         };
         let loaded = loaded_keys(&workload);

@@ -5,6 +5,7 @@ pub(crate) mod cache_warmup;
 pub(crate) mod client;
 mod describe;
 pub(crate) mod process;
+pub(crate) mod without_log;
 
 pub(crate) use backend::OrderedBackend;
 pub use client::get;

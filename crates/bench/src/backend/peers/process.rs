@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use farwood_transport::shm::SegmentDir;
 use serde::{Deserialize, Serialize};
 
 use super::super::clients::ClientsJob;
@@ -85,7 +86,7 @@ impl Backend for PeerBackend {
     }
 
     fn start(&self, worker: &WorkerCommand) -> Result<Running> {
-        let folder = TempFolder::create(worker)?;
+        let folder = TempFolder::create(worker, SegmentDir::from_env().path())?;
         let jobs = self.jobs.iter().enumerate().map(|(number, clients)| PeerJob {
             peer: self.kind.name().to_owned(),
             folder: folder.path().to_owned(),

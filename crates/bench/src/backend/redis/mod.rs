@@ -13,12 +13,14 @@ use serde_json::Map;
 use super::clients::ClientsJob;
 use super::interface::{Backend, Running, finish_peer, peer_record};
 use super::ordered::OrderedBackend;
+use super::pool::TempFolder;
 use crate::driver::processes::{WorkerCommand, WorkerProcesses};
 use crate::driver::protocol::Round;
 use crate::driver::worker::{Job, ParentConnection};
 use crate::record::Record;
 use crate::spec::REDIS;
 use crate::spec::fabric::FabricKind;
+use crate::spec::node_files::NodeFiles;
 use crate::spec::ordered::RunSpec;
 use crate::{Error, Result};
 
@@ -67,6 +69,8 @@ pub(super) struct RedisBackend {
     compute_nodes: usize,
     outstanding_per_connection: u64,
     server_cpus: Vec<usize>,
+    /// The files of the memory nodes that it is compared with.
+    files: Option<NodeFiles>,
 }
 
 impl RedisBackend {
@@ -77,6 +81,7 @@ impl RedisBackend {
             compute_nodes: spec.compute_nodes,
             outstanding_per_connection: spec.clients() / spec.connections(),
             server_cpus: ours.pinning.servers.clone(),
+            files: spec.files.clone(),
         }
     }
 }
@@ -87,15 +92,21 @@ impl Backend for RedisBackend {
     }
 
     fn start(&self, worker: &WorkerCommand) -> Result<Running> {
-        let (server, address) = server::start(worker, &self.server_cpus)?;
+        let level = self.files.as_ref().and_then(|files| Some((files.redis_level()?, &files.directory)));
+        let folder = level.map(|(_, directory)| TempFolder::create(worker, directory)).transpose()?;
+        let files = level.zip(folder.as_ref()).map(|((level, _), folder)| (level, folder.path()));
+        let (server, address) = server::start(worker, &self.server_cpus, files)?;
         let jobs = self.clients.split(self.compute_nodes).enumerate();
         let jobs = jobs.map(|(number, clients)| RedisJob { address, loads: number == 0, clients });
         let processes = WorkerProcesses::start(worker, &jobs.collect::<Vec<_>>())?;
         let mut options = Map::new();
         options.insert("version".to_owned(), server::version()?.into());
         options.insert("outstanding_per_connection".to_owned(), self.outstanding_per_connection.into());
+        if let Some((level, _)) = level {
+            options.insert("appendfsync".to_owned(), level.into());
+        }
         let record = Record { options, ..self.record.clone() };
-        Ok(Running { record, processes, resources: Some(Box::new(server)) })
+        Ok(Running { record, processes, resources: Some(Box::new((server, folder))) })
     }
 
     fn finish(&self, record: Record, round: &Round) -> Record {

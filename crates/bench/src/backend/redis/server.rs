@@ -1,6 +1,7 @@
 //! The process of `redis-server`. It exits with the process that started it.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,17 +16,29 @@ const PROGRAM: &str = "redis-server";
 /// Longest time until the server answers.
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// Starts `redis-server` without persistence; yields its process and its address.
-pub(super) fn start(worker: &WorkerCommand, cpus: &[usize]) -> Result<(WorkerProcesses, SocketAddr)> {
+/// Starts `redis-server`; yields its process and its address. It has no persistence, unless `files` names the value of
+/// `appendfsync` and the folder of its files.
+pub(super) fn start(
+    worker: &WorkerCommand,
+    cpus: &[usize],
+    files: Option<(&str, &Path)>,
+) -> Result<(WorkerProcesses, SocketAddr)> {
     version()?;
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     let address = free.map_err(failed("find a free port for redis-server"))?;
     let port = address.port().to_string();
-    let arguments = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
-    let arguments = arguments.into_iter().chain(["--daemonize", "no", "--loglevel", "warning"]);
+    let mut arguments = vec!["--port", &port, "--bind", "127.0.0.1", "--save", ""];
+    arguments.extend(["--daemonize", "no", "--loglevel", "warning"]);
+    let folder = files.map_or_else(String::new, |(_, folder)| folder.display().to_string());
+    match files {
+        None => arguments.extend(["--appendonly", "no"]),
+        Some((level, _)) => {
+            arguments.extend(["--appendonly", "yes", "--appendfsync", level, "--dir", &folder]);
+        }
+    }
     let job = ProgramJob {
         program: Some(PROGRAM.to_owned()),
-        arguments: arguments.map(str::to_owned).collect(),
+        arguments: arguments.into_iter().map(str::to_owned).collect(),
         cpus: cpus.to_vec(),
         output: ProgramOutput::Discarded,
     };

@@ -68,6 +68,7 @@ fn open_in_memory(spec: &SpatialSpec, worker: &WorkerCommand, items: &[Item]) ->
         host_bytes: SpatialSpec::host_bytes(items.len() as u64),
         fabric: FabricKind::Shm,
         cpus: Vec::new(),
+        files: None,
     };
     let pool = BenchPool::open(&source, worker)?;
     let AnyPool::Shm(shm) = &pool.pool else { unreachable!("the pool was created in shared memory") };
