@@ -80,9 +80,10 @@ pub(crate) struct Args {
     /// device. TCP then carries control messages only
     #[arg(long, value_name = "DEVICE", conflicts_with = "etcd")]
     rdma: Option<DeviceSpec>,
-    /// Host memory, a multiple of 8 MiB. A file that has more keeps it
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1GiB")]
-    memory: u64,
+    /// Host memory, a multiple of 8 MiB [default: 1GiB, or the memory of an existing --file]. A file that has more
+    /// keeps it
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    memory: Option<u64>,
     /// Host memory to which `farwood grow` can raise it [default: 16 times --memory; with --rdma: --memory, because the
     /// device registers all of it]. Memory that is not used costs addresses only. A file keeps the number of its first
     /// start
@@ -166,6 +167,9 @@ pub(crate) struct Args {
     spin: Option<u64>,
 }
 
+/// Host memory of a new memory node, unless the command line says otherwise.
+const MEMORY_DEFAULT: u64 = 1 << 30;
+
 impl Args {
     fn spec(&self) -> Result<NodeSpec, Failure> {
         let listen = self.address()?;
@@ -181,12 +185,13 @@ impl Args {
                 self.listen
             )));
         }
-        let default = NodeSpec::new(listen, self.memory);
+        let memory = self.memory.unwrap_or(MEMORY_DEFAULT);
+        let default = NodeSpec::new(listen, memory);
         let grows = self.rdma.is_none();
         Ok(NodeSpec {
             host_bytes_max: self
                 .memory_max
-                .or_else(|| grows.then(|| farwood::node::memory_max_default(self.memory))),
+                .or_else(|| grows.then(|| farwood::node::memory_max_default(memory))),
             device_bytes: self.device_memory,
             file: self.file.as_deref().map(|path| self.node_file(path)).transpose()?,
             token,
@@ -218,7 +223,8 @@ impl Args {
             );
         }
         let (accept_unclean, clear_fences) = (self.accept_unclean, self.clear_fences);
-        Ok(NodeFile { durability, accept_unclean, clear_fences, ..NodeFile::new(path) })
+        let keeps_memory = self.memory.is_none();
+        Ok(NodeFile { durability, accept_unclean, clear_fences, keeps_memory, ..NodeFile::new(path) })
     }
 
     fn tls(&self) -> Result<Option<ServerTls>, TcpError> {
@@ -395,18 +401,19 @@ fn serve_node(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure
     args.warn_of_secrets(context)?;
     // Memory in a file of level orderly need not be in the memory of the machine.
     if args.file.is_none() || args.durability != Durability::Orderly {
-        warn_beyond_machine(&args.listen, args.memory, context)?;
+        warn_beyond_machine(&args.listen, spec.host_bytes, context)?;
     }
     raise_descriptors(spec.connections_max);
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(system("wait for signals"))?;
     let watch = args.watch()?;
+    let found = args.file.as_deref().map(FoundFile::at);
     let (node, card) = start(args, &spec)?;
     let scheme = if card.is_some() { "rdma" } else { "tcp" };
     let url = format!("{scheme}://{}", node.address());
     log.name(&url);
     let registration = args.registrant(node.address())?.map(|registrant| register(registrant, events));
     let registration = registration.transpose()?;
-    introduce((args, &spec, &node), &url, card.as_ref(), watch.as_ref(), context)?;
+    introduce((args, &spec, &node), (&url, found), card.as_ref(), watch.as_ref(), context)?;
     let monitor = ServerMonitor::default();
     let served = args.spatial.clone().map(|index| (index, monitor.clone()));
     let watch = watch.map(|watch| watch.start(node.monitor(), served)).transpose();
@@ -514,7 +521,7 @@ fn register(registrant: Registrant, events: NodeEvents) -> Result<Registration, 
 /// Prints the line that reports readiness. Scripts wait for it.
 fn introduce(
     (args, spec, node): (&Args, &NodeSpec, &MemoryNode),
-    url: &str,
+    (url, found): (&str, Option<FoundFile>),
     card: Option<&DeviceReport>,
     watch: Option<&Watch>,
     context: &mut Context<'_>,
@@ -550,7 +557,9 @@ fn introduce(
                 (false, false) => "every client that can connect",
             },
             card.map_or_else(String::new, |card| format!("; verbs executed by {}", card_text(card))),
-            args.file.as_deref().map_or_else(String::new, |path| restart_text(path, args.durability, report))
+            args.file.as_deref().zip(found).map_or_else(String::new, |(path, found)| {
+                restart_text((path, found), args.durability, report)
+            })
         )?,
     }
     Ok(context.out.flush()?)
@@ -568,13 +577,27 @@ fn restart_json(report: LogReport) -> serde_json::Value {
     })
 }
 
-/// The same as text, with the level.
-fn restart_text(path: &Path, level: Durability, report: Option<LogReport>) -> String {
+/// The file of the memory before the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FoundFile {
+    Absent,
+    Present,
+}
+
+impl FoundFile {
+    fn at(path: &Path) -> Self {
+        let is_present = path.metadata().is_ok_and(|file| file.len() > 0);
+        if is_present { Self::Present } else { Self::Absent }
+    }
+}
+
+/// The restart as text, with the level.
+fn restart_text((path, found): (&Path, FoundFile), level: Durability, report: Option<LogReport>) -> String {
     let path = shown(path);
-    let Some(report) = report else { return format!("; in {path}, durability {level}") };
-    if report.is_new {
+    if found == FoundFile::Absent {
         return format!("; in the new file {path}, durability {level}");
     }
+    let Some(report) = report else { return format!("; continued from {path}, durability {level}") };
     let records = size::count(report.records, "record", "records");
     let cut = if report.cut > 0 { format!(", up to cut {}", report.cut) } else { String::new() };
     let lost = if report.may_miss {

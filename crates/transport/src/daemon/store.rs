@@ -206,7 +206,7 @@ impl Store {
         }
         store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
         store.set_header_word(STATE, IN_USE);
-        store.grow_at_start().map_err(|why| file.refused(FileFault::Unfit(why)))?;
+        store.grow_at_start(file).map_err(|why| file.refused(FileFault::Unfit(why)))?;
         // The word must reach the disk before any other change, so that after a machine failure the file says "in use".
         store.file.sync_all().map_err(system)?;
         Ok(store)
@@ -272,7 +272,7 @@ impl Store {
         }
         store.resume_cuts();
         store.set_header_word(STATE, IN_USE);
-        store.grow_at_start().map_err(|why| file.refused(FileFault::Unfit(why)))?;
+        store.grow_at_start(file).map_err(|why| file.refused(FileFault::Unfit(why)))?;
         // The word must be durable before any answer, so that a restart after a machine failure sees "in use".
         store.log().map_or(Ok(()), Log::sync).map_err(|error| file.refused(FileFault::System(error)))?;
         Ok(store)

@@ -3,7 +3,7 @@
 //! The mapping has all memory that clients can address; the operating system allocates what they use. So memory grows
 //! when the limit in the superblock does ([`chunk_limit`]), and no address changes.
 
-use super::{Membership, NUMBERS, Store};
+use super::{Membership, NUMBERS, NodeFile, Store};
 use crate::wire::{Code, Formation};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ByteCount, NodeId, PoolShape, chunk_limit};
@@ -49,8 +49,9 @@ impl Store {
     ///
     /// # Errors
     /// As [`grow`](Self::grow).
-    pub(super) fn grow_at_start(&self) -> Result<(), String> {
-        if self.membership().formed != Formation::Whole || self.first_memory_bytes <= self.memory_bytes() {
+    pub(super) fn grow_at_start(&self, file: &NodeFile) -> Result<(), String> {
+        let is_enough = file.keeps_memory || self.first_memory_bytes <= self.memory_bytes();
+        if is_enough || self.membership().formed != Formation::Whole {
             return Ok(());
         }
         self.grow(self.first_memory_bytes).map(drop).map_err(|(_, why)| why)

@@ -28,6 +28,8 @@ pub struct NodeFile {
     /// Whether to remove the fences of revoked clients. Clients that were attached before then have to open the pool
     /// again.
     pub clear_fences: bool,
+    /// Whether an existing file keeps its memory, also if the memory node is started with more.
+    pub keeps_memory: bool,
     /// For tests.
     #[doc(hidden)]
     pub log_tuning: LogTuning,
@@ -38,7 +40,14 @@ impl NodeFile {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let durability = Durability::Orderly;
         let log_tuning = LogTuning::default();
-        Self { path: path.into(), durability, accept_unclean: false, clear_fences: false, log_tuning }
+        Self {
+            path: path.into(),
+            durability,
+            accept_unclean: false,
+            clear_fences: false,
+            keeps_memory: false,
+            log_tuning,
+        }
     }
 
     /// Checks that a device may execute verbs: it would change the memory without the log.
@@ -91,6 +100,10 @@ impl NodeFile {
         let Some(host_bytes) = host_bytes.filter(|bytes| bytes.is_multiple_of(CHUNK_BYTES)) else {
             return Err(self.refused(FileFault::Unfit(OTHER_SIZE.to_owned())));
         };
+        if self.keeps_memory {
+            let memory = asked.memory.min(host_bytes);
+            return Ok(MemorySizes { memory, memory_max: host_bytes, ..asked });
+        }
         if asked.memory > host_bytes {
             let why = format!(
                 "its memory can grow to {}, which it was created with; give less --memory, or restore a dump into \
