@@ -5,9 +5,10 @@
 //! does not read its answers.
 
 mod controls;
+mod held_answers;
 
 use super::counters::{Counters, Done};
-use super::log::{Log, Origin};
+use super::log::{Log, LogWaits, Origin};
 use super::registry::{Admission, Peer, Refusal, read_only};
 use super::shared::{DRAIN_MAX, Shared};
 use super::store::{FrameRecord, SnapshotFault, Store, WriteFence};
@@ -18,7 +19,7 @@ use crate::wire::{
 };
 use controls::client_of;
 use farwood_fabric::{Access, ClientId};
-use std::collections::VecDeque;
+use held_answers::{AnswerKind, HeldAnswers};
 use std::io::{self, ErrorKind, Read as _};
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
@@ -115,8 +116,10 @@ pub(super) struct Connection {
     end: usize,
     out: Vec<u64>,
     sent: usize,
-    /// The answers that wait for the log: their positions in `out`, words, and the records for which they wait.
-    held: VecDeque<(usize, u64)>,
+    /// The last record that the kernel must have before the bytes of `out` leave.
+    written: u64,
+    /// Answers that wait for the disk.
+    held: HeldAnswers,
 }
 
 impl Connection {
@@ -144,7 +147,8 @@ impl Connection {
             end: 0,
             out,
             sent: 0,
-            held: VecDeque::new(),
+            written: 0,
+            held: HeldAnswers::default(),
         }
     }
 
@@ -240,28 +244,25 @@ impl Connection {
         !self.held.is_empty()
     }
 
-    /// Lets the answers from word `start` on wait for `record`.
+    /// Lets the answer from word `start` of `out` on wait for the log. An answer that need not wait overtakes others.
     #[inline]
-    fn hold(&mut self, log: Option<&Log>, start: usize, record: u64) {
-        // An answer behind one that waits for a later record leaves after that one.
-        if log.is_some_and(|log| !log.is_safe(record)) {
-            self.held.push_back((start, record));
+    fn hold(&mut self, log: &Log, start: usize, waits: LogWaits, kind: AnswerKind) {
+        if log.is_durable(waits.durable) && !self.held.has_control() {
+            self.written = self.written.max(waits.written);
+        } else {
+            self.held.push(&mut self.out, start, waits, kind);
         }
     }
 
-    /// The bytes of `out` that may leave.
-    fn sendable_bytes(&mut self, log: Option<&Log>) -> usize {
-        while let Some(&(start, record)) = self.held.front() {
-            if log.is_some_and(|log| !log.is_safe(record)) {
-                return 8 * start;
-            }
-            self.held.pop_front();
+    /// Moves the answers that may leave to `out`.
+    fn release(&mut self, log: &Log) {
+        while let Some(written) = self.held.pop(&mut self.out, |record| log.is_durable(record)) {
+            self.written = self.written.max(written);
         }
-        8 * self.out.len()
     }
 
     fn waiting_bytes(&self) -> usize {
-        8 * self.out.len() - self.sent
+        8 * (self.out.len() + self.held.words()) - self.sent
     }
 
     fn has_frame(&self) -> Result<bool, Malformed> {
@@ -323,14 +324,18 @@ impl Connection {
         if self.out.is_empty() && 8 * self.out.capacity() > KEPT_BYTES {
             self.out = Vec::new();
         }
+        self.held.shrink(KEPT_BYTES);
     }
 
     /// Sends the queued bytes, except answers that wait for the log. True: some bytes wait for the stream or the log.
     fn flush(&mut self, shared: &Shared) -> Result<bool, CloseReason> {
         let log = shared.store.log();
-        // If the log has failed, the memory node ends.
-        log.map_or(Ok(()), Log::before_answers).map_err(|_| CloseReason::PeerClosed)?;
-        let end = self.sendable_bytes(log);
+        if let Some(log) = log {
+            self.release(log);
+            // If the log has failed, the memory node ends.
+            log.before_answers(self.written).map_err(|_| CloseReason::PeerClosed)?;
+        }
+        let end = 8 * self.out.len();
         while self.sent < end {
             match self.cipher.write(self.peer.stream(), &self.out.as_bytes()[self.sent..end]) {
                 Ok(0) => return Err(CloseReason::PeerClosed),
@@ -340,13 +345,10 @@ impl Connection {
                 Err(_) => return Err(CloseReason::PeerClosed),
             }
         }
-        let is_held = self.is_held();
-        if !is_held {
-            self.out.clear();
-            self.sent = 0;
-        }
+        self.out.clear();
+        self.sent = 0;
         match self.cipher.flush(self.peer.stream()) {
-            Ok(()) => Ok(is_held),
+            Ok(()) => Ok(self.is_held()),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
             Err(_) => Err(CloseReason::PeerClosed),
         }
@@ -386,8 +388,8 @@ impl Connection {
                     let start = self.out.len();
                     let handled = self.handle_frame(shared, &frame);
                     // A fence, or the pool that it joined.
-                    if let Some(log) = shared.store.log() {
-                        self.hold(Some(log), start, log.last());
+                    if let Some(log) = shared.store.log().filter(|_| self.out.len() > start) {
+                        self.hold(log, start, log.all(), AnswerKind::Control);
                     }
                     handled
                 }
@@ -476,7 +478,7 @@ impl Connection {
         self.out[start..start + header.len()].copy_from_slice(&header);
         if let Some(log) = shared.store.log() {
             let waits = record.end(Origin { client: self.client, connection: self.number, tag: frame.tag });
-            self.hold(Some(log), start, waits);
+            self.hold(log, start, waits, AnswerKind::Verbs);
         }
         done.requests += 1;
         done.verbs += u64::from(executed);
@@ -555,11 +557,20 @@ impl Connection {
         self.out.extend(words.map(|word| u64::read_from_bytes(word).expect("frames are made of words")));
     }
 
+    /// Queues the last frame, behind all answers.
+    fn queue_last(&mut self, bytes: &[u8]) {
+        let start = self.out.len();
+        self.queue_bytes(bytes);
+        if self.is_held() {
+            self.held.push(&mut self.out, start, LogWaits::default(), AnswerKind::Control);
+        }
+    }
+
     /// Sends the reason of a refusal, if the stream accepts it at once.
     pub(super) fn refuse(&mut self, shared: &Shared, code: Code, why: &str) {
         let mut bytes = Vec::new();
         put_text(&mut bytes, FrameKind::Refused, code, 0, why);
-        self.queue_bytes(&bytes);
+        self.queue_last(&bytes);
         let _ = self.flush(shared);
     }
 
@@ -597,7 +608,7 @@ impl Connection {
     fn queue_goodbye(&mut self) {
         let mut bytes = Vec::new();
         put_text(&mut bytes, FrameKind::Goodbye, Code::Stopping, 0, "the memory node was stopped");
-        self.queue_bytes(&bytes);
+        self.queue_last(&bytes);
         self.drain = DrainPhase::GoodbyeQueued;
     }
 

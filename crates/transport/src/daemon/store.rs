@@ -38,7 +38,7 @@ pub use node_file::NodeFile;
 pub(super) use snapshot::SnapshotFault;
 
 use super::event::NodeEvent;
-use super::log::{self, Durability, Log, LogObserver, LogReport, LogSettings, Origin, Recorder};
+use super::log::{self, Durability, Log, LogObserver, LogReport, LogSettings, LogWaits, Origin, Recorder};
 use super::snapshot::{SnapshotMutant, Snapshots};
 use super::verb_executor::{ImmediateQueue, NodeMemory};
 use crate::error::{FileFault, TcpError};
@@ -69,6 +69,7 @@ const RETURNED: u64 = 72;
 const IN_USE: u64 = 1;
 const STOPPED: u64 = 2;
 const HEADER_PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: usize = 4096;
 const FENCES_BYTES: u64 = 8 * CLIENTS_MAX as u64;
 const FENCED: u64 = 1 << 32;
 /// Immediates that wait for the server; a sender beyond this limit must retry.
@@ -259,16 +260,20 @@ impl Store {
         if file.clear_fences {
             store.clear_fences();
         }
-        // Clients that have seen changes that are missing now must not return.
-        let may_miss = recovered.may_miss && !was_stopped;
+        // Clients that have seen changes that are missing now must not return, nor those that have taken locks which
+        // were not durable.
+        let has_failed = recovered.has_failed && !was_stopped;
+        let may_miss = recovered.may_miss && has_failed;
         store.log_report = Some(LogReport { may_miss, ..recovered.report });
-        store.has_returning_clients = !may_miss && !file.clear_fences;
+        store.has_returning_clients = !has_failed && !file.clear_fences;
         if !store.has_returning_clients {
             store.set_header_word(INCARNATION, random_number());
         }
         store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
         if may_miss {
             store.require_return();
+        } else if has_failed {
+            store.clear_device_memory();
         }
         store.resume_cuts();
         store.set_header_word(STATE, IN_USE);
@@ -298,6 +303,19 @@ impl Store {
     pub(super) fn run_log(&self, observer: LogObserver<'_>) {
         if let Some(log) = &self.log {
             log.run(&self.mapping, &self.file, observer);
+        }
+    }
+
+    /// Frees the locks: no client of before may continue, and releases may be missing.
+    fn clear_device_memory(&self) {
+        for page in (0..self.device_bytes).step_by(PAGE_BYTES) {
+            let (offset, bytes) =
+                (self.host_bytes + page, PAGE_BYTES.min((self.device_bytes - page) as usize));
+            let mut words = vec![0; bytes.div_ceil(8)];
+            self.mapping.read_down(offset, &mut words).expect("device memory is mapped");
+            if words.iter().any(|&word| word != 0) {
+                self.change(offset, &vec![0; bytes]);
+            }
         }
     }
 
@@ -472,6 +490,12 @@ impl Store {
         }
     }
 
+    /// The memory that has this offset in the mapping.
+    #[inline]
+    fn memory_at(&self, offset: u64) -> Memory {
+        if offset < self.host_bytes { Memory::Host } else { Memory::Device }
+    }
+
     /// Provisions `bytes` at the remote pointer `at`.
     pub(super) fn provision(&self, at: u64, bytes: u64) -> Result<(), (Code, String)> {
         let out_of_range = || (Code::OutOfRange, "the address is not in its memory".to_owned());
@@ -505,14 +529,16 @@ impl Store {
                 let start = out.len();
                 out.resize(start + bytes.div_ceil(8), 0);
                 self.mapping.read_down(offset, &mut out[start..]).map_err(refused)?;
-                record.has_seen(self.log.as_ref(), offset, bytes as u64);
+                record.has_seen(self.log.as_ref(), (offset, bytes as u64), self.memory_at(offset));
                 Ok(())
             }
             WireOp::Write(data, immediate) => {
                 let offset = self.locate(verb.at, data.len())?;
                 write_fence.after_write();
                 let mut recorder = record.begin(self.log.as_ref());
-                if let Some(recorder) = &mut recorder {
+                if let Some(recorder) = &mut recorder
+                    && self.memory_at(offset) == Memory::Host
+                {
                     recorder.announce(offset, data.len() as u64);
                 }
                 let change = self.before_change(offset, data.len());
@@ -540,10 +566,12 @@ impl Store {
                 recorder.answer(old);
                 out.push(old.to_le());
                 if new == old {
-                    record.has_seen(Some(log), offset, 8);
+                    record.has_seen(Some(log), (offset, 8), self.memory_at(offset));
                     return Ok(());
                 }
-                recorder.announce(offset, 8);
+                if self.memory_at(offset) == Memory::Host {
+                    recorder.announce(offset, 8);
+                }
                 let change = self.before_change(offset, 8);
                 self.atomic(offset, &verb.op).map_err(refused)?;
                 drop(change);
@@ -617,11 +645,11 @@ impl Store {
     }
 }
 
-/// The record of a frame that is being executed, and the record for which its answer waits.
+/// The record of a frame that is being executed, and what its answer waits for because of bytes that it contains.
 #[derive(Debug, Default)]
 pub(super) struct FrameRecord<'l> {
     recorder: Option<Recorder<'l>>,
-    seen: u64,
+    seen: LogWaits,
 }
 
 impl<'l> FrameRecord<'l> {
@@ -634,17 +662,17 @@ impl<'l> FrameRecord<'l> {
 
     /// The answer has bytes that were read here.
     #[inline]
-    fn has_seen(&mut self, log: Option<&Log>, offset: u64, bytes: u64) {
+    fn has_seen(&mut self, log: Option<&Log>, (offset, bytes): (u64, u64), memory: Memory) {
         if let Some(log) = log {
-            self.seen = self.seen.max(log.seen(offset, bytes));
+            self.seen = self.seen.and(log.seen(offset, bytes, memory));
         }
     }
 
-    /// Ends the record; returns the number of the record for which the answer waits.
+    /// Ends the record; returns what the answer waits for.
     #[inline]
-    pub(super) fn end(self, origin: Origin) -> u64 {
-        let own = self.recorder.map_or(0, |recorder| recorder.end(origin));
-        own.max(self.seen)
+    pub(super) fn end(self, origin: Origin) -> LogWaits {
+        let own = self.recorder.map_or_else(LogWaits::default, |recorder| recorder.end(origin));
+        own.and(self.seen)
     }
 }
 

@@ -10,6 +10,7 @@ use super::{Durability, checkpoint, files, recovery};
 use crate::daemon::event::NodeEvent;
 use crate::shm::Mapping;
 use crate::wire::Malformed;
+use farwood_fabric::Memory;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -79,6 +80,8 @@ pub(in crate::daemon) struct Log {
     last_appended: AtomicU64,
     last_written: AtomicU64,
     last_durable: AtomicU64,
+    /// At `always`: the last record whose sync was asked for.
+    last_asked: AtomicU64,
     granules: Option<Granules>,
     pub(super) cuts: Cuts,
     /// Excludes checkpoints and returns from each other.
@@ -96,6 +99,23 @@ pub(in crate::daemon) struct Log {
     _lock: LogLock,
 }
 
+/// The state of the log for which an answer waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::daemon) struct LogWaits {
+    /// The disk has the records up to this one.
+    pub(in crate::daemon) durable: u64,
+    /// The kernel has the records up to this one.
+    pub(in crate::daemon) written: u64,
+}
+
+impl LogWaits {
+    /// Waits for both.
+    #[inline]
+    pub(in crate::daemon) fn and(self, other: Self) -> Self {
+        Self { durable: self.durable.max(other.durable), written: self.written.max(other.written) }
+    }
+}
+
 /// A record under construction. It excludes all other changes until it ends.
 #[derive(Debug)]
 pub(in crate::daemon) struct Recorder<'l> {
@@ -105,6 +125,8 @@ pub(in crate::daemon) struct Recorder<'l> {
     builder: Option<RecordBuilder>,
     /// Whether READs may wait for this record.
     is_announced: bool,
+    /// Whether it has changes of host memory.
+    changes_host: bool,
 }
 
 /// A log whose file does not change, so that a test can copy it as a power failure leaves it.
@@ -133,9 +155,10 @@ impl FrozenLog<'_> {
 const OWN: Origin = Origin { client: None, connection: 0, tag: 0 };
 
 impl Recorder<'_> {
-    /// Announces a change, which the caller makes afterwards.
+    /// Announces a change of host memory, which the caller makes afterwards.
     #[inline]
     pub(in crate::daemon) fn announce(&mut self, offset: u64, bytes: u64) {
+        self.changes_host = true;
         if let Some(granules) = &self.log.granules {
             granules.mark(offset, bytes, self.tail.next);
             self.is_announced = true;
@@ -157,11 +180,14 @@ impl Recorder<'_> {
         }
     }
 
-    /// Completes the record; returns its number, or 0 if it has no effects and no READ can wait for it.
-    pub(in crate::daemon) fn end(mut self, origin: Origin) -> u64 {
-        self.end_as(RecordKind::Frame, origin)
+    /// Completes the record; returns what its answer waits for. A change of device memory alone waits until the kernel
+    /// has it.
+    pub(in crate::daemon) fn end(mut self, origin: Origin) -> LogWaits {
+        let number = self.end_as(RecordKind::Frame, origin);
+        if self.changes_host { self.log.waits_of(number) } else { LogWaits { durable: 0, written: number } }
     }
 
+    /// Completes the record; returns its number, or 0 if it has no effects and no READ can wait for it.
     fn end_as(&mut self, kind: RecordKind, origin: Origin) -> u64 {
         let Some(builder) = self.builder.take() else { return 0 };
         let (log, number) = (self.log, self.tail.next);
@@ -204,6 +230,7 @@ impl Log {
             last_appended: AtomicU64::new(last),
             last_written: AtomicU64::new(last),
             last_durable: AtomicU64::new(last),
+            last_asked: AtomicU64::new(last),
             granules: (settings.level == Durability::Always).then(Granules::new),
             cuts,
             maintenance: Mutex::new(()),
@@ -226,7 +253,7 @@ impl Log {
     pub(in crate::daemon) fn begin(&self) -> Recorder<'_> {
         let mut tail = self.lock_tail();
         let builder = RecordBuilder::begin(&mut tail.buffer);
-        Recorder { log: self, tail, builder: Some(builder), is_announced: false }
+        Recorder { log: self, tail, builder: Some(builder), is_announced: false, changes_host: false }
     }
 
     /// Begins the cut of a request, before the request is executed.
@@ -316,41 +343,60 @@ impl Log {
         recorder.end_as(RecordKind::Node, OWN)
     }
 
-    /// The record that an answer waits for, because it contains bytes that were read here.
+    /// What an answer waits for that contains bytes that were read here.
     #[inline]
-    pub(in crate::daemon) fn seen(&self, offset: u64, bytes: u64) -> u64 {
-        self.granules.as_ref().map_or(0, |granules| granules.last(offset, bytes))
+    pub(in crate::daemon) fn seen(&self, offset: u64, bytes: u64, memory: Memory) -> LogWaits {
+        match (&self.granules, memory) {
+            (None, _) => LogWaits::default(),
+            (Some(granules), Memory::Host) => LogWaits { durable: granules.last(offset, bytes), written: 0 },
+            (Some(_), Memory::Device) => LogWaits { durable: 0, written: self.last() },
+        }
+    }
+
+    /// What an answer waits for that may contain the last record.
+    pub(in crate::daemon) fn all(&self) -> LogWaits {
+        self.waits_of(self.last())
+    }
+
+    /// What an answer waits for that contains `record`.
+    #[inline]
+    fn waits_of(&self, record: u64) -> LogWaits {
+        match &self.granules {
+            Some(_) => LogWaits { durable: record, written: 0 },
+            None => LogWaits { durable: 0, written: record },
+        }
     }
 
     /// The last record.
-    pub(in crate::daemon) fn last(&self) -> u64 {
+    #[inline]
+    pub(super) fn last(&self) -> u64 {
         self.last_appended.load(Ordering::Acquire)
     }
 
-    /// Whether an answer may leave that waits for `record`.
+    /// Whether the disk has all records up to `record`.
     #[inline]
-    pub(in crate::daemon) fn is_safe(&self, record: u64) -> bool {
-        let waits_for_disk = !self.settings.has(LogMutant::AnswersEarly);
-        let level = match &self.granules {
-            Some(_) if waits_for_disk => &self.last_durable,
-            Some(_) => &self.last_appended,
-            None => &self.last_written,
-        };
-        record <= level.load(Ordering::Acquire)
+    pub(in crate::daemon) fn is_durable(&self, record: u64) -> bool {
+        let is_early = self.settings.has(LogMutant::AnswersEarly);
+        let last = if is_early { &self.last_appended } else { &self.last_durable };
+        record <= last.load(Ordering::Acquire)
     }
 
-    /// Prepares that answers leave: at `interval`, all changes that they can have seen are in the file then; at
-    /// `always`, the syncing thread begins.
+    /// Prepares that answers leave which wait for `written`: at `interval`, all changes that they can have seen are in
+    /// the file then; at `always`, the syncing thread begins.
     #[inline]
-    pub(in crate::daemon) fn before_answers(&self) -> io::Result<()> {
-        if self.last_appended.load(Ordering::Acquire) == self.last_written.load(Ordering::Acquire) {
-            return Ok(());
+    pub(in crate::daemon) fn before_answers(&self, written: u64) -> io::Result<()> {
+        let (appended, last) =
+            (self.last_appended.load(Ordering::Acquire), self.last_written.load(Ordering::Acquire));
+        if self.granules.is_none() {
+            return if appended == last { Ok(()) } else { self.write() };
         }
-        if self.granules.is_some() {
+        if written > last {
+            self.write()?;
+        }
+        if self.last_asked.fetch_max(appended, Ordering::AcqRel) < appended {
             self.wake();
-            return Ok(());
         }
-        self.write()
+        Ok(())
     }
 
     fn wake(&self) {

@@ -45,7 +45,7 @@ mod segment_reader;
 mod tuning;
 
 pub use appender::FrozenLog;
-pub(super) use appender::{Log, LogObserver, Recorder};
+pub(super) use appender::{Log, LogObserver, LogWaits, Recorder};
 pub(super) use checkpoint::{is_checkpoint, memory_bytes};
 pub(super) use cuts::{CutPhase, cut_max};
 pub(super) use record::Origin;

@@ -25,6 +25,8 @@ pub(in crate::daemon) struct Recovered {
     pub(in crate::daemon) is_new: bool,
     /// Whether answered changes may be missing: the machine has failed, and the level at that time permits it.
     pub(in crate::daemon) may_miss: bool,
+    /// Whether the machine has failed or was started again since the last record.
+    pub(in crate::daemon) has_failed: bool,
     pub(in crate::daemon) report: LogReport,
 }
 
@@ -68,7 +70,7 @@ pub(in crate::daemon) fn open(
         }
         let log = begin(path, settings, mapping, memory, lock).map_err(FileFault::System)?;
         let report = LogReport { is_new: true, ..LogReport::default() };
-        return Ok(Recovered { log, is_new: true, may_miss: false, report });
+        return Ok(Recovered { log, is_new: true, may_miss: false, has_failed: false, report });
     }
     let head = checkpoint::load(path, mapping).map_err(refused)?;
     let replayed = replay(path, &segments, &head, (mapping, settings), ReplayEnd::Log)?;
@@ -77,7 +79,8 @@ pub(in crate::daemon) fn open(
     let last = BaseCheckpoint { first: head.first, cut: head.cut };
     let cuts = Cuts::new(replayed.cut, last, before(path).map_err(FileFault::System)?);
     let log = Log::new(settings, path.to_owned(), (segment, replayed.bytes), (head.bytes, cuts), lock);
-    let may_miss = !replayed.is_always && replayed.boot != boot();
+    let has_failed = replayed.boot != boot();
+    let may_miss = !replayed.is_always && has_failed;
     let report = LogReport {
         is_new: false,
         records: replayed.next - head.first,
@@ -86,7 +89,7 @@ pub(in crate::daemon) fn open(
         may_miss,
         duration: begun.elapsed(),
     };
-    Ok(Recovered { log: log.map_err(FileFault::System)?, is_new: false, may_miss, report })
+    Ok(Recovered { log: log.map_err(FileFault::System)?, is_new: false, may_miss, has_failed, report })
 }
 
 fn head_of(first: u64, salt: u64, level: Durability) -> SegmentHead {
