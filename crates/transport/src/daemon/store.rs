@@ -705,5 +705,8 @@ impl WriteFence {
     }
 }
 
+#[cfg(test)]
+mod tests;
+
 const _: () = assert!(RETURNED + 8 <= HEADER_PAGE_BYTES);
 const _: () = assert!(HEADER_PAGE_BYTES + FENCES_BYTES == 36_864);

@@ -56,14 +56,26 @@ fn read_from_the_end(path: &Path) -> Vec<u8> {
     bytes
 }
 
+/// The part that fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    OfProcess,
+    OfMachine,
+}
+
 /// Copies the files of a memory node as a failure of its machine leaves them.
 fn copy_after_failure(from: &Path, to: &Path) {
+    copy_files(from, to, Failure::OfMachine);
+}
+
+/// Copies the files of a memory node as a failure leaves them.
+pub(crate) fn copy_files(from: &Path, to: &Path, failure: Failure) {
     fs::create_dir_all(to.parent().unwrap()).unwrap();
     for entry in fs::read_dir(from.parent().unwrap()).unwrap() {
         let entry = entry.unwrap();
         let target = to.parent().unwrap().join(entry.file_name());
         let mut bytes = read_from_the_end(&entry.path());
-        if entry.file_name().to_string_lossy().contains(".log.") {
+        if failure == Failure::OfMachine && entry.file_name().to_string_lossy().contains(".log.") {
             // The boot that wrote the segment.
             bytes[32] ^= 1;
             let checksum = xxh3_64(&bytes[..56]);

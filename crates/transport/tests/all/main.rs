@@ -2,6 +2,7 @@
 
 mod cuts;
 mod dependent_writes;
+mod locks_and_failures;
 mod snapshots;
 mod tcp_node;
 mod tcp_pool;
