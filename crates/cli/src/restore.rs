@@ -8,7 +8,7 @@ use farwood::backup::{
     BackupContents, BackupError, BackupReader, BackupSummary, IndexHeader, Restore, RestoredPool,
     RestoredStructure, check_image,
 };
-use farwood::error::ErrorKind;
+use farwood::error::{ErrorKind, FabricError, IndexError};
 use farwood::{BTree, Error, Hashed, Pool, PoolOptions, Radix, Url};
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -327,7 +327,10 @@ fn restore_dump(
     if let Some(structure) = structure(args) {
         restore = restore.structure(structure);
     }
-    let restored = restore.from_backup(backup).map_err(|error| failed(args, error));
+    let restored = restore.from_backup(backup).map_err(|error| match args.memory.filter(|_| made) {
+        Some(memory) if is_full(&error) => too_small(args, url, memory),
+        _ => failed(args, error),
+    });
     // Another process may use the pool by now.
     let is_unused = pool.indexes().is_ok_and(|indexes| indexes.is_empty());
     drop(pool);
@@ -339,6 +342,27 @@ fn restore_dump(
         failure
     })?;
     report(args, url, Figures { summary: &summary, seconds: begun.elapsed().as_secs_f64() }, context)
+}
+
+/// Whether indexes have all memory of a pool.
+fn is_full(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Fabric { source: FabricError::PoolFull { .. }, .. }
+            | Error::Index { source: IndexError::Fabric(FabricError::PoolFull { .. }), .. }
+    )
+}
+
+/// The failure of a restore into a new pool that is too small.
+fn too_small(args: &Args, url: &Url, memory: u64) -> Failure {
+    let text = format!(
+        "restore {}: the indexes do not fit into {}, which this command creates with --memory {}: give more memory, or \
+         more --nodes",
+        shown(&args.file),
+        url.pool_url(),
+        size::show(memory)
+    );
+    Failure::Other { text, exit_code: 5 }
 }
 
 /// The index of the dump that gets the name in the URL, and that name.

@@ -52,7 +52,8 @@ const CORPUS_SEEDS: u64 = 100;
 const CORPUS_SEEDS_MIN: u64 = 1_000;
 const LOOPBACK_SEEDS: u64 = 60;
 const KILLS: u64 = 4;
-const CUTS: u64 = 10;
+/// Power failures of each kind of index and level: a minute has 240, which take 25 seconds.
+const CUTS: u64 = 40;
 const THREAD_STEPS: u64 = 3_000;
 
 /// Runs the campaign on the tree at `root`, for about `minutes` minutes; yields the number of failures.

@@ -311,3 +311,17 @@ fn a_restored_pool_has_the_permissions_of_the_saved_one() {
         machine.ok(&["drop", "shm://p"]);
     }
 }
+
+/// The command has created the pool, so `farwood grow` cannot help.
+#[test]
+fn a_dump_that_does_not_fit_into_the_new_pool_asks_for_more_memory() {
+    let machine = Machine::new();
+    machine.ok(&["create", "shm://p/i", "--memory", "64MiB"]);
+    let entries = crate::machine::lines((0..300_000).map(|number| format!("{number}\t{number}")));
+    let file = machine.file("entries", entries);
+    machine.ok(&["load", "shm://p/i", &file, "--format", "tsv"]);
+    machine.ok(&["dump", "shm://p", "-o", "dump"]);
+    let words = ["do not fit into shm://q", "--memory 16.0 MiB: give more memory"];
+    machine.refused(5, &["restore", "dump", "shm://q", "--memory", "16MiB"], &words);
+    machine.refused(3, &["stat", "shm://q"], &["no pool 'q'"]);
+}
