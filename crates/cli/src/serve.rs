@@ -642,17 +642,19 @@ fn raise_descriptors(connections: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, Durability, LogReport, MEMORY_NODE_OPTIONS, SHARED_MEMORY_OPTIONS, restart_text};
+    use super::{
+        Args, Durability, FoundFile, LogReport, MEMORY_NODE_OPTIONS, SHARED_MEMORY_OPTIONS, restart_text,
+    };
     use clap::Args as _;
     use std::path::Path;
     use std::time::Duration;
 
     #[test]
     fn the_first_line_has_the_level_and_the_restart() {
-        let text = |report| restart_text(Path::new("node"), Durability::Always, report);
-        let new = LogReport { is_new: true, ..LogReport::default() };
-        assert_eq!(text(Some(new)), "; in the new file node, durability always");
-        assert_eq!(text(None), "; in node, durability always");
+        let text_of = |found, report| restart_text((Path::new("node"), found), Durability::Always, report);
+        assert_eq!(text_of(FoundFile::Absent, None), "; in the new file node, durability always");
+        let text = |report| text_of(FoundFile::Present, report);
+        assert_eq!(text(None), "; continued from node, durability always");
         let duration = Duration::from_millis(1240);
         let old = LogReport { records: 1, log_bytes: 1 << 20, cut: 7, duration, ..LogReport::default() };
         assert_eq!(

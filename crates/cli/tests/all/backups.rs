@@ -321,7 +321,7 @@ fn a_dump_that_does_not_fit_into_the_new_pool_asks_for_more_memory() {
     let file = machine.file("entries", entries);
     machine.ok(&["load", "shm://p/i", &file, "--format", "tsv"]);
     machine.ok(&["dump", "shm://p", "-o", "dump"]);
-    let words = ["do not fit into shm://q", "--memory 16.0 MiB: give more memory"];
+    let words = ["do not fit into shm://q", "--memory 16 MiB: give more memory"];
     machine.refused(5, &["restore", "dump", "shm://q", "--memory", "16MiB"], &words);
     machine.refused(3, &["stat", "shm://q"], &["no pool 'q'"]);
 }

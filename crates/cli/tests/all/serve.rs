@@ -650,3 +650,21 @@ fn memory_that_the_machine_does_not_have_is_a_warning() {
     let created = machine.run(&["create", "shm://less", "--memory", "16MiB"]);
     assert!(!created.err.contains("the machine has"), "{created:?}");
 }
+
+#[test]
+fn an_existing_file_keeps_its_memory_without_the_option() {
+    for level in ["orderly", "always"] {
+        let machine = Machine::new();
+        let options = ["--file", "node", "--memory-max", "64MiB", "--durability", level];
+        let served = Served::start_at(&machine, "tcp://127.0.0.1:0", &options);
+        machine.ok(&["create", &format!("{}/i", served.url)]);
+        served.stop();
+        // The default of new memory, 1GiB, would be more than the memory can grow to.
+        let kept = ["--listen", "tcp://127.0.0.1:0", "--file", "node", "--durability", level];
+        let again = Served::run(&machine, &kept);
+        assert_eq!(again.told["memory_bytes"], 64 << 20, "{level}");
+        again.stop();
+        let more = ["serve", "--listen", "tcp://127.0.0.1:0", "--memory", "128MiB", "--file", "node"];
+        machine.refused(7, &[&more[..], &["--durability", level]].concat(), &["can grow to 64 MiB"]);
+    }
+}
