@@ -185,7 +185,8 @@ impl Args {
                 self.listen
             )));
         }
-        let memory = self.memory.unwrap_or(MEMORY_DEFAULT);
+        let memory =
+            self.memory.unwrap_or_else(|| MEMORY_DEFAULT.min(self.memory_max.unwrap_or(MEMORY_DEFAULT)));
         let default = NodeSpec::new(listen, memory);
         let grows = self.rdma.is_none();
         Ok(NodeSpec {
@@ -216,10 +217,11 @@ impl Args {
                 "a memory node with a log restores its memory after a crash by itself; omit it",
             );
         }
-        if has_log && self.spatial.is_some() {
+        if matches!(durability, Durability::Interval(_)) && self.spatial.is_some() {
             return refused(
                 "--spatial",
-                "the server of a spatial index does not wait for the log; give --durability orderly, or omit --spatial",
+                "the answers of its server carry no cut, so a pool could not return to a common moment; give \
+                 --durability always or orderly, or omit --spatial",
             );
         }
         let (accept_unclean, clear_fences) = (self.accept_unclean, self.clear_fences);
@@ -574,6 +576,7 @@ fn restart_json(report: LogReport) -> serde_json::Value {
         "seconds": report.duration.as_secs_f64(),
         "cut": (report.cut > 0).then_some(report.cut),
         "last_changes_lost": report.may_miss,
+        "locks_freed": report.may_miss_locks,
     })
 }
 
@@ -603,6 +606,9 @@ fn restart_text((path, found): (&Path, FoundFile), level: Durability, report: Op
     let lost = if report.may_miss {
         "; the machine has failed, so the changes of the last interval are lost, and a pool of several memory nodes \
          returns to a cut when a process opens it"
+    } else if report.may_miss_locks {
+        "; the machine has failed, so all locks are free, and clients that were attached before have to open the pool \
+         again"
     } else {
         ""
     };

@@ -94,6 +94,13 @@ pub trait Server {
     /// A full queue blocks the sender; no immediate is lost.
     fn receive(&self) -> impl Future<Output = Result<u32, FabricError>>;
 
+    /// Waits until all changes of the memory so far are as durable as the memory node promises for an answer. The
+    /// answer of a request that has made or seen changes leaves afterwards, unless it is written into the memory
+    /// itself. Immediate without a log.
+    fn settle(&self) -> impl Future<Output = Result<(), FabricError>> {
+        std::future::ready(Ok(()))
+    }
+
     /// Accounts for `nanoseconds` of CPU work: virtual time in the simulator, no effect elsewhere.
     fn compute(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 

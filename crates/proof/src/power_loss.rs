@@ -1,4 +1,4 @@
-//! Power failures: three memory nodes with logs lose different tails of them, and a pool of the rest is compared with
+//! Power failures: memory nodes with logs lose different tails of them, and a pool of the rest is compared with
 //! the histories of its writers.
 //!
 //! Each writer changes its own keys, one after the other, so after a power failure its keys must be as they were after
@@ -30,7 +30,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const NODES: u16 = 3;
 const HOST_BYTES: u64 = 64 << 20;
 const CACHE_BYTES: usize = 64 << 10;
 const NAME: &str = "power";
@@ -47,6 +46,8 @@ pub struct PowerLoss {
     pub system: System,
     /// The level of the memory nodes, [`Durability::Always`] or an interval.
     pub level: Level,
+    /// The number of memory nodes.
+    pub nodes: u16,
     /// The defect of their logs.
     pub mutant: Option<LogMutant>,
     /// Determines the programs of the writers and the cuts.
@@ -96,7 +97,7 @@ impl PowerLoss {
     /// If the memory nodes or the writers fail before a power failure.
     pub fn run(&self) -> Result<PowerLossReport, String> {
         let folder = disk::folder();
-        let nodes: Vec<_> = (0..NODES)
+        let nodes: Vec<_> = (0..self.nodes)
             .map(|node| self.start(&NodeFolder::new(folder.path(), node)).expect("it starts"))
             .collect();
         let address = address(&nodes);
@@ -135,7 +136,7 @@ impl PowerLoss {
         random: &mut TestRng,
         report: &mut PowerLossReport,
     ) -> Result<(), String> {
-        let first = random.below(u64::from(NODES)) as usize;
+        let first = random.below(u64::from(self.nodes)) as usize;
         let mut frozen: Vec<_> = (0..nodes.len())
             .map(|node| (first + node) % nodes.len())
             .map(|node| (node, nodes[node].freeze_log().expect("it has a log")))
@@ -176,7 +177,7 @@ impl PowerLoss {
         (least, most): ([usize; WRITERS], [usize; WRITERS]),
         random: &mut TestRng,
     ) -> Result<[usize; WRITERS], String> {
-        let started = (0..NODES).map(|node| self.start(&NodeFolder::new(folder, node)));
+        let started = (0..self.nodes).map(|node| self.start(&NodeFolder::new(folder, node)));
         let nodes: Vec<_> =
             started.collect::<Result<_, _>>().map_err(|error| format!("a restart: {error}"))?;
         let pool = open(&address(&nodes)).map_err(|error| format!("opening the pool: {error}"))?;

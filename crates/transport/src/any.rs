@@ -265,6 +265,14 @@ impl Server for AnyServer {
         }
     }
 
+    async fn settle(&self) -> Result<(), FabricError> {
+        match self {
+            Self::Shm(_, server) => server.settle().await,
+            #[cfg(feature = "tcp")]
+            Self::Tcp(_, server) => server.settle().await,
+        }
+    }
+
     async fn compute(&self, _: u64) {}
 
     async fn busy_wait(&self, nanoseconds: u64) {

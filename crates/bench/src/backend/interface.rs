@@ -41,6 +41,8 @@ pub(crate) fn peer_record(name: &str, ours: &Record) -> Record {
         consistency: None,
         memory_nodes: None,
         memory_node_bytes: None,
+        durability: None,
+        sync_us: None,
         ..ours.clone()
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn peers_of(
     let backend = |name: &String| {
         Ok(match name.as_str() {
             REDIS => Box::new(redis::RedisBackend::new(spec, ours)) as Box<dyn Backend>,
-            NO_LOG => Box::new(ordered::without_log::WithoutLog::open(spec, worker, loading)?),
+            NO_LOG => Box::new(ordered::without_log::WithoutLog::open(spec, ours, worker, loading)?),
             other => peer(other, spec, ours)?,
         })
     };

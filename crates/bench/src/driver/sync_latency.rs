@@ -12,7 +12,7 @@ const WRITES: usize = 200;
 pub(crate) fn measure(folder: &Path) -> io::Result<f64> {
     let path = folder.join("sync-latency");
     let mut file = File::create(&path)?;
-    // As in a log, space is allocated before it is written.
+    // The space has been written before, so a sync writes no metadata.
     file.write_all(&vec![0; WRITE_BYTES * WRITES])?;
     file.sync_all()?;
     let mut file = File::options().write(true).open(&path)?;

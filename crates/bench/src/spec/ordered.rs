@@ -225,7 +225,7 @@ impl RunSpec {
 
     /// The same run without a log and peers.
     pub(crate) fn without_log(&self) -> Self {
-        Self { files: None, peers: Vec::new(), ..self.clone() }
+        Self { files: None, peers: Vec::new(), threads: Some(self.threads()), ..self.clone() }
     }
 
     /// The number of rounds in which each backend is measured.

@@ -4,7 +4,9 @@
 
 use crate::machine::Machine;
 use crate::serve::{Served, metrics_of, unused_address};
+use farwood::spatial::{Item, Query, Rectangle, Spatial};
 use farwood::{BTree, Hashed, Index, Pool, Radix};
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -63,8 +65,13 @@ fn check(index: &Index<u64, u64>, progress: &[Progress], what: &str) {
     }
 }
 
+/// The number of kills of a test.
+fn kills() -> u64 {
+    std::env::var("FARWOOD_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(6)
+}
+
 fn kill_and_restart(level: &str) {
-    let kills = std::env::var("FARWOOD_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(6_u64);
+    let kills = kills();
     let machine = Machine::new();
     let options = ["--file", "node", "--durability", level];
     let listen = unused_address();
@@ -119,6 +126,62 @@ fn kill_and_restart(level: &str) {
     assert!(slowest.load(Ordering::Relaxed) < 5000, "a restart took {slowest:?} ms");
 }
 
+/// Inserts rectangles with increasing ids until the end; yields the acknowledged ids.
+fn insert(places: &Spatial, writer: u64, ended: &AtomicBool) -> Vec<u64> {
+    let mut acknowledged = Vec::new();
+    for step in 0.. {
+        if ended.load(Ordering::Relaxed) {
+            break;
+        }
+        let id = step * WRITERS + writer;
+        let item = Item { bounds: Rectangle::point([id as f64, writer as f64]).unwrap(), id };
+        match places.insert(&item) {
+            Ok(()) => acknowledged.push(id),
+            Err(_) => thread::sleep(Duration::from_millis(5)),
+        }
+    }
+    acknowledged
+}
+
+/// The server of a spatial index changes the memory itself, and answers over a socket of its own.
+#[test]
+fn a_killed_memory_node_with_a_spatial_server_loses_nothing_that_was_acknowledged() {
+    let machine = Machine::new();
+    let options = ["--file", "node", "--durability", "always", "--spatial", "places"];
+    let listen = unused_address();
+    let node = Served::start_at(&machine, &listen, &options);
+    let url = format!("{listen}/places");
+    machine.ok(&["create", &url, "--index", "catfish"]);
+    let open = || Pool::open(listen.as_str()).unwrap().open_spatial("places").unwrap();
+    let ended = AtomicBool::new(false);
+    let (_node, acknowledged) = thread::scope(|threads| {
+        let mut node = node;
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (places, ended) = (open(), &ended);
+                threads.spawn(move || insert(&places, writer, ended))
+            })
+            .collect();
+        {
+            let _end = EndOnDrop(&ended);
+            for kill in 0..kills() {
+                thread::sleep(Duration::from_millis(300 + kill * 37 % 200));
+                drop(node);
+                node = Served::start_at(&machine, &listen, &options);
+            }
+            thread::sleep(Duration::from_millis(300));
+        }
+        let acknowledged: Vec<u64> = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
+        (node, acknowledged)
+    });
+    assert!(acknowledged.len() > 100, "the writers worked: {}", acknowledged.len());
+    let everything = Query::intersecting(Rectangle::new([-1.0, -1.0], [1e9, 1e9]).unwrap());
+    let found: BTreeSet<u64> = open().search(&everything).unwrap().iter().map(|item| item.id).collect();
+    let lost: Vec<_> = acknowledged.iter().filter(|id| !found.contains(id)).collect();
+    assert_eq!(lost, Vec::<&u64>::new(), "of {} acknowledged rectangles", acknowledged.len());
+    machine.ok(&["check", &url]);
+}
+
 #[test]
 fn a_killed_memory_node_loses_nothing_that_was_acknowledged_at_always() {
     kill_and_restart("always");
@@ -144,11 +207,8 @@ fn options_that_contradict_the_level_are_refused() {
     );
     let with_log = ["--file", "n", "--durability", "always"];
     machine.refused(2, &serve(&[&with_log[..], &["--accept-unclean"]].concat()), &["by itself; omit it"]);
-    machine.refused(
-        2,
-        &serve(&[&with_log[..], &["--spatial", "i"]].concat()),
-        &["does not wait for the log"],
-    );
+    let with_cuts = ["--file", "n", "--durability", "interval=1", "--spatial", "i"];
+    machine.refused(2, &serve(&with_cuts), &["carry no cut", "--durability always"]);
     let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", "n", "--durability", "always"]);
     drop(node);
     machine.refused(7, &serve(&["--file", "n"]), &["checkpoint", "--durability interval or always"]);

@@ -1,6 +1,7 @@
 //! The part of a spatial server that answers requests over sockets, with one thread per connection.
 
 use super::server::Serving;
+use farwood_fabric::Server as _;
 use farwood_transport::runtime::block_on;
 use farwood_transport::tcp::exchange::{CONNECTIONS_MAX, SocketSettings, answer_requests};
 use std::sync::atomic::AtomicBool;
@@ -29,8 +30,10 @@ impl Serving<'_> {
                 let _ = &membership;
                 let Ok(server) = &server else { return false };
                 response.push(self.service.pulse());
-                let answered = block_on(self.tree.worker(&client, server).answer(request, response));
-                answered.is_ok()
+                let worker = self.tree.worker(&client, server);
+                block_on(async {
+                    worker.answer(request, response).await.is_ok() && server.settle().await.is_ok()
+                })
             }
         });
     }

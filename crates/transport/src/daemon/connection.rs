@@ -333,7 +333,8 @@ impl Connection {
         if let Some(log) = log {
             self.release(log);
             // If the log has failed, the memory node ends.
-            log.before_answers(self.written).map_err(|_| CloseReason::PeerClosed)?;
+            log.before_answers(LogWaits { durable: self.held.last_durable(), written: self.written })
+                .map_err(|_| CloseReason::PeerClosed)?;
         }
         let end = 8 * self.out.len();
         while self.sent < end {

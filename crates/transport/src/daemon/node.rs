@@ -327,6 +327,22 @@ impl Server for TcpServer {
         poll_until(receive).await
     }
 
+    async fn settle(&self) -> Result<(), FabricError> {
+        let shared = &self.memory.0;
+        let Some(log) = shared.store.log() else { return Ok(()) };
+        let waits = log.all();
+        let lost = |error: io::Error| FabricError::NodeLost {
+            node: NodeId(shared.store.membership().node),
+            why: error.to_string(),
+        };
+        log.before_answers(waits).map_err(lost)?;
+        let settled = || match log.failure() {
+            Some(error) => Some(Err(lost(error))),
+            None => log.is_durable(waits.durable).then_some(Ok(())),
+        };
+        poll_until(settled).await
+    }
+
     async fn compute(&self, _: u64) {}
 
     fn busy_wait(&self, nanoseconds: u64) -> impl Future<Output = ()> {

@@ -19,8 +19,8 @@
 //! + 48   8   0: no pool, 1: a pool that is being formed, 2: a whole pool, 3: its last changes are lost, 4: it has
 //!             returned to a cut
 //! + 56   8   1: in use, 2: stopped cleanly
-//! + 64   8   incarnation: random for fresh memory, and renewed when a file that says "in use" is accepted, and when
-//!             the fences are cleared
+//! + 64   8   incarnation: random for fresh memory, and renewed when a file that says "in use" is accepted, when the
+//!             fences are cleared, and if changes or locks are missing after a failure of the machine
 //! + 72   8   the cut of the last return; 0: none
 //! ```
 //!
@@ -105,6 +105,8 @@ pub(super) struct Store {
     device_bytes: u64,
     /// [`Membership::node`], for verbs, which take no lock.
     number: AtomicU32,
+    /// Whether changes of device memory alone are answered before they are on the disk: the pool has one memory node.
+    has_early_locks: AtomicBool,
     membership: Mutex<Membership>,
     immediates: Arc<ImmediateQueue>,
     /// The log of changes; `None`: there is none.
@@ -225,6 +227,7 @@ impl Store {
             host_bytes,
             device_bytes,
             number: AtomicU32::new(NO_NODE),
+            has_early_locks: AtomicBool::new(false),
             membership: Mutex::new(NO_MEMBERSHIP),
             immediates: Arc::default(),
             log: None,
@@ -260,27 +263,36 @@ impl Store {
         if file.clear_fences {
             store.clear_fences();
         }
+        store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
         // Clients that have seen changes that are missing now must not return, nor those that have taken locks which
         // were not durable.
         let has_failed = recovered.has_failed && !was_stopped;
         let may_miss = recovered.may_miss && has_failed;
-        store.log_report = Some(LogReport { may_miss, ..recovered.report });
-        store.has_returning_clients = !has_failed && !file.clear_fences;
+        let may_miss_locks = has_failed && store.has_early_locks();
+        store.log_report = Some(LogReport { may_miss, may_miss_locks, ..recovered.report });
+        store.has_returning_clients = !may_miss && !may_miss_locks && !file.clear_fences;
         if !store.has_returning_clients {
             store.set_header_word(INCARNATION, random_number());
         }
-        store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
         if may_miss {
             store.require_return();
-        } else if has_failed {
+        } else if may_miss_locks {
             store.clear_device_memory();
         }
         store.resume_cuts();
         store.set_header_word(STATE, IN_USE);
         store.grow_at_start(file).map_err(|why| file.refused(FileFault::Unfit(why)))?;
         // The word must be durable before any answer, so that a restart after a machine failure sees "in use".
-        store.log().map_or(Ok(()), Log::sync).map_err(|error| file.refused(FileFault::System(error)))?;
+        let settled = store.log().map_or(Ok(()), |log| log.sync().and_then(|()| log.begin_boot()));
+        settled.map_err(|error| file.refused(FileFault::System(error)))?;
         Ok(store)
+    }
+
+    /// Whether changes of device memory alone are answered before they are on the disk. In a pool of several memory
+    /// nodes, a lock of one also guards changes of others, which a client could make after a failure of that one.
+    #[inline]
+    fn has_early_locks(&self) -> bool {
+        self.has_early_locks.load(Ordering::Acquire)
     }
 
     /// Whether clients that were attached to an earlier memory node may continue on its memory.
@@ -306,7 +318,7 @@ impl Store {
         }
     }
 
-    /// Frees the locks: no client of before may continue, and releases may be missing.
+    /// Frees the locks: no client that was attached before the failure may continue, and releases may be missing.
     fn clear_device_memory(&self) {
         for page in (0..self.device_bytes).step_by(PAGE_BYTES) {
             let (offset, bytes) =
@@ -490,10 +502,20 @@ impl Store {
         }
     }
 
-    /// The memory that has this offset in the mapping.
+    /// Whether the answer of a change, or of a READ, of these bytes waits for the disk.
     #[inline]
-    fn memory_at(&self, offset: u64) -> Memory {
-        if offset < self.host_bytes { Memory::Host } else { Memory::Device }
+    fn waits_for_disk(&self, offset: u64) -> bool {
+        offset < self.host_bytes || !self.has_early_locks()
+    }
+
+    /// The state of the log for which an answer waits that has these bytes, which were read before.
+    #[inline]
+    fn seen(&self, offset: u64, bytes: u64) -> LogWaits {
+        match &self.log {
+            None => LogWaits::default(),
+            Some(log) if self.waits_for_disk(offset) => log.seen(offset, bytes),
+            Some(log) => log.seen_early(),
+        }
     }
 
     /// Provisions `bytes` at the remote pointer `at`.
@@ -529,7 +551,7 @@ impl Store {
                 let start = out.len();
                 out.resize(start + bytes.div_ceil(8), 0);
                 self.mapping.read_down(offset, &mut out[start..]).map_err(refused)?;
-                record.has_seen(self.log.as_ref(), (offset, bytes as u64), self.memory_at(offset));
+                record.has_seen(self.seen(offset, bytes as u64));
                 Ok(())
             }
             WireOp::Write(data, immediate) => {
@@ -537,7 +559,7 @@ impl Store {
                 write_fence.after_write();
                 let mut recorder = record.begin(self.log.as_ref());
                 if let Some(recorder) = &mut recorder
-                    && self.memory_at(offset) == Memory::Host
+                    && self.waits_for_disk(offset)
                 {
                     recorder.announce(offset, data.len() as u64);
                 }
@@ -566,10 +588,10 @@ impl Store {
                 recorder.answer(old);
                 out.push(old.to_le());
                 if new == old {
-                    record.has_seen(Some(log), (offset, 8), self.memory_at(offset));
+                    record.has_seen(self.seen(offset, 8));
                     return Ok(());
                 }
-                if self.memory_at(offset) == Memory::Host {
+                if self.waits_for_disk(offset) {
                     recorder.announce(offset, 8);
                 }
                 let change = self.before_change(offset, 8);
@@ -645,7 +667,8 @@ impl Store {
     }
 }
 
-/// The record of a frame that is being executed, and what its answer waits for because of bytes that it contains.
+/// The record of a frame that is being executed, and the state of the log for which its answer waits because of bytes
+/// that it contains.
 #[derive(Debug, Default)]
 pub(super) struct FrameRecord<'l> {
     recorder: Option<Recorder<'l>>,
@@ -660,15 +683,13 @@ impl<'l> FrameRecord<'l> {
         Some(self.recorder.get_or_insert_with(|| log.begin()))
     }
 
-    /// The answer has bytes that were read here.
+    /// The answer has bytes that wait for this.
     #[inline]
-    fn has_seen(&mut self, log: Option<&Log>, (offset, bytes): (u64, u64), memory: Memory) {
-        if let Some(log) = log {
-            self.seen = self.seen.and(log.seen(offset, bytes, memory));
-        }
+    fn has_seen(&mut self, seen: LogWaits) {
+        self.seen = self.seen.and(seen);
     }
 
-    /// Ends the record; returns what the answer waits for.
+    /// Ends the record; returns the state of the log for which the answer waits.
     #[inline]
     pub(super) fn end(self, origin: Origin) -> LogWaits {
         let own = self.recorder.map_or_else(LogWaits::default, |recorder| recorder.end(origin));

@@ -127,10 +127,8 @@ pub fn create_by<E: From<ShmError>>(
             }
         }
     }
-    save(dir, &spec.name, shape.pool, &made).map_err(|error| {
-        discard(made, has_journal);
-        error.into()
-    })
+    // Other processes may use the pool by now, so it stays after an error here.
+    Ok(save(dir, &spec.name, shape.pool, &made)?)
 }
 
 /// Makes the files of a new pool durable, if they are on a disk.

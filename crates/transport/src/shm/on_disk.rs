@@ -77,8 +77,12 @@ impl Record {
 
     /// The record of this boot with this state.
     fn encode(state: u64) -> [u8; RECORD_BYTES] {
+        Self::encode_as(state, boot())
+    }
+
+    fn encode_as(state: u64, boot: u64) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
-        for (at, word) in [MAGIC, state, boot()].into_iter().enumerate() {
+        for (at, word) in [MAGIC, state, boot].into_iter().enumerate() {
             bytes[8 * at..][..8].copy_from_slice(&word.to_le_bytes());
         }
         let checksum = xxh3_64(&bytes[..24]);
@@ -108,8 +112,13 @@ impl<'p> DiskPool<'p> {
         Ok(segments[0].is_on_disk()?.then_some(Self { journal, segments }))
     }
 
-    /// Refuses a pool that was in use when the machine stopped.
+    /// Refuses a pool that was in use when the machine stopped. Another process may be writing the record, so a second
+    /// look decides.
     pub(super) fn check(&self) -> Result<(), ShmError> {
+        if self.record().is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(PAUSE);
         self.record().map(drop)
     }
 
@@ -120,7 +129,8 @@ impl<'p> DiskPool<'p> {
         attach: impl FnOnce() -> Result<T, ShmError>,
     ) -> Result<T, ShmError> {
         let _turn = Turn::wait(self.journal)?;
-        if !matches!(self.record()?, Record::InUse { .. }) {
+        // A process that was killed may have written the record, and not made it durable.
+        if !matches!(self.record()?, Record::InUse { .. }) || presence.is_unused()? {
             self.write(IN_USE)?;
         }
         attach().inspect_err(|_| {
@@ -155,17 +165,22 @@ impl<'p> DiskPool<'p> {
     fn record(&self) -> Result<Record, ShmError> {
         let path = self.journal.path();
         match Record::read(self.journal.file()).map_err(ShmError::on("read", path))? {
-            Record::InUse { boot: of } if of != boot() => {
+            // A system without the identity of a boot has 0.
+            Record::InUse { boot: of } if of != boot() || of == 0 => {
                 Err(ShmError::Unsaved { pool: self.segments[0].name().to_string(), path: path.to_owned() })
             }
             record => Ok(record),
         }
     }
 
-    /// Writes a record, and makes it durable.
+    /// Writes the record of this boot with this state, and makes it durable.
     fn write(&self, state: u64) -> Result<(), ShmError> {
+        self.write_record(&Record::encode(state))
+    }
+
+    fn write_record(&self, record: &[u8; RECORD_BYTES]) -> Result<(), ShmError> {
         let file = self.journal.file();
-        let written = file.write_all_at(&Record::encode(state), Journal::BYTES);
+        let written = file.write_all_at(record, Journal::BYTES);
         written.and_then(|()| file.sync_all()).map_err(ShmError::on("write", self.journal.path()))
     }
 
@@ -173,15 +188,23 @@ impl<'p> DiskPool<'p> {
         if !presence.is_unused()? {
             return Ok(Saving::InUse);
         }
-        for segment in self.segments {
-            segment.sync()?;
+        if let Err(error) = self.sync() {
+            // The kernel may have dropped the pages that it could not write, and the next sync would not report it.
+            let _ = self.write_record(&Record::encode_as(IN_USE, 0));
+            return Err(error);
         }
-        // The journal is durable with its record. Its name, and those of the segments, are in the directory.
-        let directory = self.journal.path().parent().expect("a journal is in a directory");
-        let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.map_err(ShmError::on("sync", directory))?;
         self.write(SAVED)?;
         Ok(Saving::Saved)
+    }
+
+    /// Makes the segments, the journal and their names durable.
+    fn sync(&self) -> Result<(), ShmError> {
+        self.segments.iter().try_for_each(|segment| segment.sync())?;
+        let path = self.journal.path();
+        self.journal.file().sync_all().map_err(ShmError::on("sync", path))?;
+        let directory = self.journal.path().parent().expect("a journal is in a directory");
+        let synced = File::open(directory).and_then(|directory| directory.sync_all());
+        synced.map_err(ShmError::on("sync", directory))
     }
 }
 
@@ -220,7 +243,6 @@ mod tests {
     use super::*;
     use farwood_fabric::chunks::CHUNK_BYTES;
 
-    /// A pool on a disk; `None`: the file system of the build is in memory.
     fn pool(scratch: &Scratch) -> SegmentDir {
         let dir = scratch.dir();
         let spec = PoolSpec {

@@ -52,8 +52,11 @@ impl ShmPool {
         };
         let attach = || {
             let identity = enter(&nodes, &presence, Some(&journal))?;
-            let buffers = JournalBuffers::open(Arc::clone(&journal), identity.slot)?;
-            Ok((identity, buffers, FileWatch::start(&nodes.segments, Some(&journal))?))
+            let watched = JournalBuffers::open(Arc::clone(&journal), identity.slot).and_then(|buffers| {
+                Ok((identity, buffers, FileWatch::start(&nodes.segments, Some(&journal))?))
+            });
+            // The slot is that of a crashed client then.
+            watched.inspect_err(|_| drop(presence.release(u32::from(identity.slot))))
         };
         let (identity, buffers, watch) = match DiskPool::of(&journal, &nodes.segments)? {
             Some(pool) => pool.enter(&presence, attach)?,
@@ -68,12 +71,17 @@ impl ShmPool {
     /// takes no slot of the client table and no lock, so nothing shows other processes that it is attached.
     ///
     /// # Errors
-    /// As [`open`](Self::open), except those of the journal and of client slots.
+    /// As [`open`](Self::open), except those of client slots, and of the journal unless it is on a disk.
     pub fn open_read_only(dir: &SegmentDir, name: &PoolName) -> Result<Self, ShmError> {
         let forks = ForkCount::now();
         let nodes = MappedNodes::open(dir, name, CAPABILITIES, Access::ReadOnly)?;
         if nodes.segments[0].is_on_disk()? {
-            let journal = Journal::open_for(dir, name, nodes.shape.pool, Access::ReadOnly)?;
+            let journal = match Journal::open_for(dir, name, nodes.shape.pool, Access::ReadOnly) {
+                Err(ShmError::JournalLost { .. }) if !is_current(dir, &nodes.segments[0]) => {
+                    return Err(dir.not_found(name, 0));
+                }
+                found => found?,
+            };
             DiskPool { journal: &journal, segments: &nodes.segments }.check()?;
         }
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));

@@ -39,10 +39,20 @@ impl OrderedBackend {
         worker: &WorkerCommand,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<OrderedBackend> {
+        let pinning = if spec.has_redis() { CpuPinning::of_this_machine() } else { CpuPinning::default() };
+        Self::open_on(pinning, spec, worker, progress)
+    }
+
+    /// As [`open`](Self::open), with servers and clients on these CPUs.
+    pub(super) fn open_on(
+        pinning: CpuPinning,
+        spec: &RunSpec,
+        worker: &WorkerCommand,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<OrderedBackend> {
         let keys = spec.key_source.keys()?;
         let workload = spec.workload(keys.ranks());
         workload.check()?;
-        let pinning = if spec.has_redis() { CpuPinning::of_this_machine() } else { CpuPinning::default() };
         let loopback = if spec.has_redis() { Some(loopback::measure(&pinning)?) } else { None };
         let source = match &spec.pool {
             Some(url) => PoolSource::Existing(pool_place_of(url, spec.fabric)?),
@@ -62,7 +72,7 @@ impl OrderedBackend {
             connections: matches!(spec.fabric, FabricKind::Tcp | FabricKind::Rdma)
                 .then(|| spec.connections()),
             nic: pool.rdma_device(),
-            pinned: spec.has_redis().then(|| pinning.to_string()),
+            pinned: (!pinning.servers.is_empty()).then(|| pinning.to_string()),
             loopback,
             durability: spec.files.as_ref().map(|files| files.durability.to_string()),
             sync_us: pool

@@ -9,12 +9,12 @@ use crate::spec::NO_LOG;
 use crate::spec::ordered::RunSpec;
 use crate::{Error, Result};
 
-/// Refuses runs whose memory nodes have no log.
+/// Refuses runs whose memory nodes have no files.
 pub(in crate::backend) fn check(spec: &RunSpec) -> Result<()> {
     if spec.files.is_some() {
         return Ok(());
     }
-    let problem = "no-log is compared with memory nodes that have a log";
+    let problem = "no-log is compared with memory nodes that have files";
     Err(Error::parameter("--peer", problem, "add --durability LEVEL"))
 }
 
@@ -24,10 +24,12 @@ pub(in crate::backend) struct WithoutLog(OrderedBackend);
 impl WithoutLog {
     pub(in crate::backend) fn open(
         spec: &RunSpec,
+        ours: &OrderedBackend,
         worker: &WorkerCommand,
         loading: &mut dyn FnMut(u64, u64),
     ) -> Result<Self> {
-        let mut backend = OrderedBackend::open(&spec.without_log(), worker, loading)?;
+        let mut backend =
+            OrderedBackend::open_on(ours.pinning.clone(), &spec.without_log(), worker, loading)?;
         backend.record.peer = Some(NO_LOG.to_owned());
         Ok(Self(backend))
     }

@@ -39,6 +39,11 @@ impl HeldAnswers {
         self.words.len()
     }
 
+    /// The record for which the last answer waits that waits for the disk; 0: none does.
+    pub(super) fn last_durable(&self) -> u64 {
+        self.answers.iter().rev().map(|answer| answer.waits.durable).find(|&record| record > 0).unwrap_or(0)
+    }
+
     /// Whether no answer may overtake those that wait.
     pub(super) fn has_control(&self) -> bool {
         self.controls > 0

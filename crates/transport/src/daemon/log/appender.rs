@@ -10,7 +10,6 @@ use super::{Durability, checkpoint, files, recovery};
 use crate::daemon::event::NodeEvent;
 use crate::shm::Mapping;
 use crate::wire::Malformed;
-use farwood_fabric::Memory;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -125,8 +124,8 @@ pub(in crate::daemon) struct Recorder<'l> {
     builder: Option<RecordBuilder>,
     /// Whether READs may wait for this record.
     is_announced: bool,
-    /// Whether it has changes of host memory.
-    changes_host: bool,
+    /// Whether it has changes other than those of locks that need not be on the disk.
+    waits_for_disk: bool,
 }
 
 /// A log whose file does not change, so that a test can copy it as a power failure leaves it.
@@ -155,10 +154,10 @@ impl FrozenLog<'_> {
 const OWN: Origin = Origin { client: None, connection: 0, tag: 0 };
 
 impl Recorder<'_> {
-    /// Announces a change of host memory, which the caller makes afterwards.
+    /// Announces a change for which answers wait, and which the caller makes afterwards.
     #[inline]
     pub(in crate::daemon) fn announce(&mut self, offset: u64, bytes: u64) {
-        self.changes_host = true;
+        self.waits_for_disk = true;
         if let Some(granules) = &self.log.granules {
             granules.mark(offset, bytes, self.tail.next);
             self.is_announced = true;
@@ -180,11 +179,10 @@ impl Recorder<'_> {
         }
     }
 
-    /// Completes the record; returns what its answer waits for. A change of device memory alone waits until the kernel
-    /// has it.
+    /// Completes the record; returns the state of the log for which its answer waits.
     pub(in crate::daemon) fn end(mut self, origin: Origin) -> LogWaits {
         let number = self.end_as(RecordKind::Frame, origin);
-        if self.changes_host { self.log.waits_of(number) } else { LogWaits { durable: 0, written: number } }
+        if self.waits_for_disk { self.log.waits_of(number) } else { LogWaits { durable: 0, written: number } }
     }
 
     /// Completes the record; returns its number, or 0 if it has no effects and no READ can wait for it.
@@ -253,7 +251,7 @@ impl Log {
     pub(in crate::daemon) fn begin(&self) -> Recorder<'_> {
         let mut tail = self.lock_tail();
         let builder = RecordBuilder::begin(&mut tail.buffer);
-        Recorder { log: self, tail, builder: Some(builder), is_announced: false, changes_host: false }
+        Recorder { log: self, tail, builder: Some(builder), is_announced: false, waits_for_disk: false }
     }
 
     /// Begins the cut of a request, before the request is executed.
@@ -343,22 +341,25 @@ impl Log {
         recorder.end_as(RecordKind::Node, OWN)
     }
 
-    /// What an answer waits for that contains bytes that were read here.
+    /// The state for which an answer waits that has these bytes, which were read before.
     #[inline]
-    pub(in crate::daemon) fn seen(&self, offset: u64, bytes: u64, memory: Memory) -> LogWaits {
-        match (&self.granules, memory) {
-            (None, _) => LogWaits::default(),
-            (Some(granules), Memory::Host) => LogWaits { durable: granules.last(offset, bytes), written: 0 },
-            (Some(_), Memory::Device) => LogWaits { durable: 0, written: self.last() },
-        }
+    pub(in crate::daemon) fn seen(&self, offset: u64, bytes: u64) -> LogWaits {
+        let durable = self.granules.as_ref().map_or(0, |granules| granules.last(offset, bytes));
+        LogWaits { durable, written: 0 }
     }
 
-    /// What an answer waits for that may contain the last record.
+    /// The same for bytes of locks that need not be on the disk.
+    #[inline]
+    pub(in crate::daemon) fn seen_early(&self) -> LogWaits {
+        LogWaits { durable: 0, written: if self.granules.is_some() { self.last() } else { 0 } }
+    }
+
+    /// The state for which an answer waits that may contain the last record.
     pub(in crate::daemon) fn all(&self) -> LogWaits {
         self.waits_of(self.last())
     }
 
-    /// What an answer waits for that contains `record`.
+    /// The state for which an answer waits that contains `record`.
     #[inline]
     fn waits_of(&self, record: u64) -> LogWaits {
         match &self.granules {
@@ -381,19 +382,19 @@ impl Log {
         record <= last.load(Ordering::Acquire)
     }
 
-    /// Prepares that answers leave which wait for `written`: at `interval`, all changes that they can have seen are in
-    /// the file then; at `always`, the syncing thread begins.
+    /// Prepares that answers leave: at `interval`, all changes that they can have seen are in the file then; at
+    /// `always`, those are that `waits` names, and the syncing thread begins.
     #[inline]
-    pub(in crate::daemon) fn before_answers(&self, written: u64) -> io::Result<()> {
+    pub(in crate::daemon) fn before_answers(&self, waits: LogWaits) -> io::Result<()> {
         let (appended, last) =
             (self.last_appended.load(Ordering::Acquire), self.last_written.load(Ordering::Acquire));
         if self.granules.is_none() {
             return if appended == last { Ok(()) } else { self.write() };
         }
-        if written > last {
+        if waits.written > last {
             self.write()?;
         }
-        if self.last_asked.fetch_max(appended, Ordering::AcqRel) < appended {
+        if self.last_asked.fetch_max(waits.durable, Ordering::AcqRel) < waits.durable {
             self.wake();
         }
         Ok(())
@@ -443,6 +444,13 @@ impl Log {
             self.last_durable.fetch_max(last, Ordering::AcqRel);
         }
         Ok(())
+    }
+
+    /// Records that this boot of the machine uses the log, with its level. Until then a restart finds those of before,
+    /// and draws the same conclusions from them.
+    pub(in crate::daemon) fn begin_boot(&self) -> io::Result<()> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.segment.begin_boot(self.settings.level).map_err(|error| self.fail("write", &error))
     }
 
     /// After a failed write or sync, the contents of the file are unknown: the memory node ends.

@@ -8,12 +8,14 @@
 //!           + 56 8  checksum: XXH3-64 of the bytes before       then records
 //! ```
 
+use super::Durability;
 use super::tuning::LogSettings;
+use crate::boot::boot;
 use farwood_fabric::u64_at;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -219,6 +221,17 @@ impl SegmentFile {
         self.file.write_all(records)?;
         self.bytes = end;
         Ok(())
+    }
+
+    /// Replaces the boot and the level in the head, durably.
+    pub(super) fn begin_boot(&mut self, level: Durability) -> io::Result<()> {
+        let head = SegmentHead { boot: boot(), is_always: level == Durability::Always, ..self.head };
+        if head == self.head {
+            return Ok(());
+        }
+        self.head = head;
+        self.file.write_all_at(&self.head.encode(), 0)?;
+        self.file.sync_data()
     }
 
     /// Returns the space after the last record to the file system.

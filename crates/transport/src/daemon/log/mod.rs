@@ -31,7 +31,8 @@
 //!
 //! A machine failure may keep any of the pages that were not synced. Each record has the number of the last record that
 //! was durable when it was written. If an intact record says that a damaged one before it was durable, the file is
-//! damaged. Otherwise the damaged record was not durable, nobody had its answer, and the log ends before it.
+//! damaged. Otherwise the damaged record was not durable, nobody relies on it, and the log ends before it: its client
+//! had no answer, or is refused since.
 
 mod appender;
 mod checkpoint;
@@ -68,7 +69,8 @@ pub enum Durability {
     /// At most this long after their answers: a power failure loses the last changes. A kill of the process loses
     /// nothing. A pool of several memory nodes returns to a state that existed.
     Interval(Duration),
-    /// Before their answers: neither a kill nor a power failure loses an answered change.
+    /// Before their answers: neither a kill nor a power failure loses an answered change. Locks in device memory are an
+    /// exception if the pool has one memory node: after a power failure they are free, and clients open the pool again.
     Always,
 }
 

@@ -44,6 +44,9 @@ pub struct LogReport {
     /// Whether answered changes may be missing, because the machine has failed at `interval`. The memory nodes of a
     /// pool then return to a cut.
     pub may_miss: bool,
+    /// Whether locks may be missing, because the machine has failed at `always`. All locks are free then, and clients
+    /// that were attached before have to open the pool again.
+    pub may_miss_locks: bool,
     /// The time for reading the checkpoint and applying the log.
     pub duration: Duration,
 }
@@ -74,12 +77,15 @@ pub(in crate::daemon) fn open(
     }
     let head = checkpoint::load(path, mapping).map_err(refused)?;
     let replayed = replay(path, &segments, &head, (mapping, settings), ReplayEnd::Log)?;
+    // They become those of this start when the consequences of a failure are on the disk (`Log::begin_boot`).
+    let (boot_before, is_always) = (replayed.boot, replayed.is_always);
     let segment = head_of(replayed.next, head.salt, settings.level);
+    let segment = SegmentHead { boot: boot_before, is_always, ..segment };
     let segment = SegmentFile::create(path, segment, &settings).map_err(FileFault::System)?;
     let last = BaseCheckpoint { first: head.first, cut: head.cut };
     let cuts = Cuts::new(replayed.cut, last, before(path).map_err(FileFault::System)?);
     let log = Log::new(settings, path.to_owned(), (segment, replayed.bytes), (head.bytes, cuts), lock);
-    let has_failed = replayed.boot != boot();
+    let has_failed = replayed.boot != boot() || boot() == 0;
     let may_miss = !replayed.is_always && has_failed;
     let report = LogReport {
         is_new: false,
@@ -87,6 +93,7 @@ pub(in crate::daemon) fn open(
         log_bytes: replayed.bytes,
         cut: replayed.cut,
         may_miss,
+        may_miss_locks: false,
         duration: begun.elapsed(),
     };
     Ok(Recovered { log: log.map_err(FileFault::System)?, is_new: false, may_miss, has_failed, report })

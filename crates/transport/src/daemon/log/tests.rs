@@ -365,7 +365,7 @@ fn a_log_that_has_failed_writes_nothing_more() {
     let log = memory.open(&folder.path().join("node"), Durability::Interval(Duration::from_secs(9))).unwrap();
     memory.change(&log, &mut random);
     log.fail("write", &std::io::Error::other("a test"));
-    assert!(log.before_answers(log.last()).is_err() && log.sync().is_err());
+    assert!(log.before_answers(log.all()).is_err() && log.sync().is_err());
     assert!(!log.is_durable(log.last()), "no answer leaves");
 }
 
@@ -582,7 +582,7 @@ fn a_checkpoint_that_cannot_be_written_is_reported_and_tried_again() {
         let mut random = 9;
         while log.checkpoint_failures() < 3 {
             memory.change(log, &mut random);
-            log.before_answers(0).unwrap();
+            log.before_answers(log.all()).unwrap();
             std::thread::sleep(Duration::from_millis(1));
         }
         fs::remove_dir(files::draft_path(&path)).unwrap();

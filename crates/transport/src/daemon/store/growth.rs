@@ -8,6 +8,7 @@ use crate::wire::{Code, Formation};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ByteCount, NodeId, PoolShape, chunk_limit};
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 /// The sizes of a memory node's memory, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +108,8 @@ impl Store {
         }
         if nodes > membership.nodes {
             membership.nodes = nodes;
+            // Locks that were answered early are before this change in the log.
+            self.has_early_locks.store(false, Ordering::Release);
             self.change(HEADER_OFFSET, &shape.header(NodeId(membership.node)));
             self.set_header_word(NUMBERS, u64::from(membership.node) | u64::from(nodes) << 16);
             self.take_part_in_cuts();

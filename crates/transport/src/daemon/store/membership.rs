@@ -68,6 +68,7 @@ impl Store {
         self.set_header_word(NUMBERS, u64::from(node) | u64::from(nodes) << 16);
         self.set_header_word(FORMED, Formation::Part as u64);
         self.number.store(node.into(), Ordering::Release);
+        self.has_early_locks.store(nodes == 1, Ordering::Release);
         if nodes > 1 {
             self.take_part_in_cuts();
         }
@@ -121,6 +122,7 @@ impl Store {
         *self.membership.lock().unwrap_or_else(PoisonError::into_inner) =
             Membership { pool, node, nodes, formed };
         self.number.store(node.into(), Ordering::Release);
+        self.has_early_locks.store(nodes == 1, Ordering::Release);
         Ok(())
     }
 

@@ -44,3 +44,19 @@ fn changes_of_device_memory_alone_do_not_wait_for_the_disk() {
     assert_eq!(next.durable, back.durable, "the READ waits for the bytes that it has");
     assert!(next.written > back.durable, "{next:?}");
 }
+
+/// In a pool of several memory nodes, a lock of one also guards changes of others.
+#[test]
+fn locks_wait_for_the_disk_in_a_pool_of_several_memory_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = NodeFile { durability: Durability::Always, ..NodeFile::new(folder.path().join("node")) };
+    let store = Store::in_file(&file, SIZES).unwrap();
+    store.form(1, 0, 1).unwrap();
+    store.finish_forming().unwrap();
+    let lock = |compare| WireOp::Cas { compare, swap: compare + 1 };
+    assert_eq!(execute(&store, &[(Memory::Device, lock(0))]).durable, 0);
+    store.extend(2).unwrap();
+    let waits = execute(&store, &[(Memory::Device, lock(1))]);
+    assert!(waits.durable > 0 && waits.written == 0, "{waits:?}");
+    assert_eq!(execute(&store, &[(Memory::Device, WireOp::Read(8))]), waits);
+}
