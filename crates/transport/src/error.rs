@@ -319,7 +319,10 @@ impl FileFault {
         match self {
             Self::InUse => Some("stop that one, or name another file"),
             Self::System(error) => Some(remedy_of_file(error)),
-            Self::Damaged(_) => Some("remove it, or restore it from a copy"),
+            Self::Damaged(_) => Some(
+                "put the file, with all files of its log, back from a copy; or start with another file, and restore a \
+                 dump",
+            ),
             // The reason contains the remedy.
             Self::Unfit(_) => None,
         }

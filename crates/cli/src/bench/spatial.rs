@@ -29,7 +29,9 @@ pub(super) struct SpatialArgs {
 /// Options that only spatial indexes have.
 const SPATIAL: [&str; 3] = ["scale", "rectangles_file", "think"];
 /// Options that spatial indexes do not have.
-const NOT_SPATIAL: [&str; 28] = [
+const NOT_SPATIAL: [&str; 30] = [
+    "durability",
+    "files",
     "lock_width",
     SmartOptions::NAMES[0],
     SmartOptions::NAMES[1],

@@ -313,6 +313,11 @@ impl PoolReport {
             }),
             // A pool of another user is not a problem of this one.
             error if error.exit_code() == 6 => None,
+            // The pool may be intact: no memory, a full disk.
+            Error::Pool { source, .. } if error.exit_code() != 8 => Some(Finding {
+                what: format!("{} cannot be used: {}", self.url, problem(error)),
+                remedy: source.remedy().unwrap_or_default().into_owned(),
+            }),
             error => Some(Finding {
                 what: format!("{} cannot be used: {}", self.url, problem(error)),
                 remedy: format!("farwood drop {} --force", self.url),

@@ -9,7 +9,7 @@ use super::error::{ConnectError, node_error};
 use super::host_port::HostPort;
 use super::returning::{is_returning, return_to_cut};
 use crate::error::TcpError;
-use crate::wire::{Code, Control, Formation, Welcome};
+use crate::wire::{Code, Control, Formation, LogKind, Welcome};
 use farwood_fabric::{Access, NodeId, PoolShape};
 use std::time::Duration;
 
@@ -207,11 +207,15 @@ impl CandidateNodes {
             if other.formed != Formation::Blank && other.pool != first.pool {
                 return Err(self.refuse(self.mismatch(at)));
             }
-            if other.has_cuts != first.has_cuts {
-                let why =
-                    format!("one of {address} and {} has --durability interval", self.address.nodes()[0]);
+            // A pool that exists may have been formed before the levels were compared.
+            let has_cuts = [other.log, first.log].contains(&LogKind::WithCuts);
+            if other.log != first.log && (has_cuts || first.formed != Formation::Whole) {
                 return Err(self.refuse(format!(
-                    "{why}, and the other has not: start all memory nodes of a pool with the same level"
+                    "{address} has {}, and {} has {}: start all memory nodes of a pool with the same level of \
+                     durability",
+                    other.log.description(),
+                    self.address.nodes()[0],
+                    first.log.description()
                 )));
             }
             if other.formed == Formation::Blank && first.formed == Formation::Whole {

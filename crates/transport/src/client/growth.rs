@@ -156,10 +156,12 @@ impl<W: VerbTransport> ServedPool<W> {
                 ByteCount(shape.device_bytes)
             ));
         }
-        if new.has_cuts != first.has_cuts {
-            return refuse(
-                "either it or the pool has --durability interval; start it with the same level".to_owned(),
-            );
+        if new.log != first.log {
+            return refuse(format!(
+                "it has {}, and the pool has {}; start it with the same level of durability",
+                new.log.description(),
+                first.log.description()
+            ));
         }
         Ok(())
     }

@@ -274,7 +274,7 @@ impl Registry {
         }
         Ok(Welcome {
             formed: membership.formed,
-            has_cuts: store.has_cuts(),
+            log: store.log_kind(),
             pool: membership.pool,
             node: membership.node,
             nodes: membership.nodes,

@@ -151,13 +151,35 @@ pub enum Formation {
     Returned,
 }
 
+/// The log of a memory node. Those of a pool have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogKind {
+    /// None.
+    Absent,
+    /// It begins cuts if its pool has several memory nodes.
+    WithCuts,
+    /// Answers follow the disk.
+    Always,
+}
+
+impl LogKind {
+    /// The level of durability, in words.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Absent => "no log",
+            Self::WithCuts => "--durability interval",
+            Self::Always => "--durability always",
+        }
+    }
+}
+
 /// The answer of a memory node to a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
     /// Whether it belongs to a pool.
     pub formed: Formation,
-    /// Whether it begins cuts if its pool has several memory nodes.
-    pub has_cuts: bool,
+    /// Its log.
+    pub log: LogKind,
     /// Identity of its pool, or 0.
     pub pool: u64,
     /// The number of the memory node in its pool, or 0.
@@ -199,7 +221,7 @@ impl Welcome {
         let body = WelcomeBody {
             magic: U64::new(MAGIC),
             version: U32::new(VERSION),
-            formed: U32::new(self.formed as u32 | u32::from(self.has_cuts) << 8),
+            formed: U32::new(self.formed as u32 | (self.log as u32) << 8),
             pool: U64::new(self.pool),
             node: U16::new(self.node),
             nodes: U16::new(self.nodes),
@@ -224,7 +246,7 @@ impl Welcome {
             1 => Access::ReadOnly,
             _ => return Err(Malformed::Body.into()),
         };
-        let (state, has_cuts) = (body.formed.get() & 0xFF, body.formed.get() >> 8);
+        let (state, log) = (body.formed.get() & 0xFF, body.formed.get() >> 8);
         let formed = match state {
             0 => Formation::Blank,
             1 => Formation::Part,
@@ -233,12 +255,15 @@ impl Welcome {
             4 => Formation::Returned,
             _ => return Err(Malformed::Body.into()),
         };
-        if has_cuts > 1 {
-            return Err(Malformed::Body.into());
-        }
+        let log = match log {
+            0 => LogKind::Absent,
+            1 => LogKind::WithCuts,
+            2 => LogKind::Always,
+            _ => return Err(Malformed::Body.into()),
+        };
         Ok(Self {
             formed,
-            has_cuts: has_cuts == 1,
+            log,
             pool: body.pool.get(),
             node: body.node.get(),
             nodes: body.nodes.get(),

@@ -84,7 +84,7 @@ mod request;
 mod tests;
 
 pub use frame::{CUT_WORD, Frame, Malformed, header_words, put_cut, put_frame, put_text, put_words};
-pub use greeting::{Formation, GreetingError, Hello, Welcome, nonce_of};
+pub use greeting::{Formation, GreetingError, Hello, LogKind, Welcome, nonce_of};
 pub use numbers::{Code, Control, FrameKind};
 pub use request::{RequestFrame, Verbs, WireOp, WireVerb};
 

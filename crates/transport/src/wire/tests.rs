@@ -13,6 +13,8 @@ enum Owned {
     Words(u8, [u64; 4]),
 }
 
+const LOGS: [LogKind; 3] = [LogKind::Absent, LogKind::WithCuts, LogKind::Always];
+
 impl Owned {
     fn op(&self) -> WireOp<'_> {
         match self {
@@ -122,7 +124,7 @@ proptest! {
         let frame = Frame::first(&bytes).unwrap().unwrap();
         prop_assert_eq!(Hello::read(&frame), Ok(hello));
         let welcome = Welcome {
-            formed: Formation::Part, has_cuts: pool % 2 == 1, pool, node, nodes: node,
+            formed: Formation::Part, log: LOGS[pool as usize % 3], pool, node, nodes: node,
             host_bytes: connection_number, device_bytes: pool, incarnation: connection_number,
             access: if node % 2 == 0 { Access::ReadWrite } else { Access::ReadOnly },
             proof: nonce.unwrap_or_default(),

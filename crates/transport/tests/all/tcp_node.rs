@@ -6,8 +6,8 @@ use farwood_transport::tcp::{
     Prover, TcpError, TcpPool, Token,
 };
 use farwood_transport::wire::{
-    ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, HEADER_BYTES, Hello, RequestFrame, VERSION,
-    WireOp, WireVerb, put_frame, put_words,
+    ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, FrameKind, HEADER_BYTES, Hello, LogKind, RequestFrame,
+    VERSION, WireOp, WireVerb, put_frame, put_words,
 };
 use proptest::prelude::*;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -604,7 +604,7 @@ fn a_memory_node_that_does_not_know_the_token_learns_nothing() {
     Welcome {
         access: Access::ReadWrite,
         formed: Formation::Blank,
-        has_cuts: false,
+        log: LogKind::Absent,
         pool: 0,
         node: 0,
         nodes: 0,

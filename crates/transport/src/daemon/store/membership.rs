@@ -6,7 +6,7 @@ use super::{
 use crate::daemon::log::{CutPhase, CutSpan, Durability, Log};
 use crate::random_number;
 use crate::shm::Mapping;
-use crate::wire::Formation;
+use crate::wire::{Formation, LogKind};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{NodeId, PoolShape};
 use std::sync::PoisonError;
@@ -128,7 +128,16 @@ impl Store {
 
     /// Whether it begins cuts if its pool has several memory nodes.
     pub(in crate::daemon) fn has_cuts(&self) -> bool {
-        matches!(self.log().map(Log::level), Some(Durability::Interval(_)))
+        self.log_kind() == LogKind::WithCuts
+    }
+
+    /// The kind of its log, which all memory nodes of a pool have.
+    pub(in crate::daemon) fn log_kind(&self) -> LogKind {
+        match self.log().map(Log::level) {
+            None | Some(Durability::Orderly) => LogKind::Absent,
+            Some(Durability::Interval(_)) => LogKind::WithCuts,
+            Some(Durability::Always) => LogKind::Always,
+        }
     }
 
     /// After a restart that may miss changes: if others of its pool may refer to them, the pool must return to a cut.
