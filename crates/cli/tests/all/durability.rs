@@ -227,6 +227,17 @@ fn memory_nodes_of_a_pool_have_the_same_level() {
     let mixed = [start("a", "interval=1"), start("b", "always")];
     let ran = machine.run(&["create", &url(&mixed[0], &mixed[1])]);
     assert!(ran.code == 7 && ran.err.contains("with the same level"), "{ran:?}");
+    let without = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", "c"]);
+    let mixed = [start("d", "always"), without];
+    let ran = machine.run(&["create", &url(&mixed[0], &mixed[1])]);
+    assert!(ran.code == 7 && ran.err.contains("has no log, and"), "{ran:?}");
+    machine.ok(&["create", &format!("{}/i", mixed[0].url)]);
+    let added = mixed[1].url.trim_start_matches("tcp://");
+    let ran = machine.run(&["grow", &mixed[0].url, "--add-node", added]);
+    assert!(
+        ran.code == 7 && ran.err.contains("it has no log, and the pool has --durability always"),
+        "{ran:?}"
+    );
     for level in ["interval=1", "always"] {
         let name = |number: &str| format!("{level}-{number}");
         let [a, b] = ["0", "1"].map(|number| start(&name(number), level));

@@ -75,6 +75,7 @@ class SystemFailure(Error, OSError):
 
 #: The calls of this package, or the commands, for those that remedies of the library name.
 _REMEDIES = {
+    "SavedPool::accept_unclean": "python -m farwood save URL --accept-unclean",
     "Pool::open": "farwood.open",
     "Pool::open_read_only": "farwood.open(url, read_only=True)",
     "Pool::create": "farwood.create",
