@@ -313,8 +313,11 @@ impl PoolReport {
             }),
             // A pool of another user is not a problem of this one.
             error if error.exit_code() == 6 => None,
-            // The pool may be intact: no memory, a full disk.
-            Error::Pool { source, .. } if error.exit_code() != 8 => Some(Finding {
+            // The pool may be intact.
+            Error::Pool {
+                source: source @ (ShmError::NoSpace { .. } | ShmError::ReadOnly { .. } | ShmError::Io { .. }),
+                ..
+            } => Some(Finding {
                 what: format!("{} cannot be used: {}", self.url, problem(error)),
                 remedy: source.remedy().unwrap_or_default().into_owned(),
             }),
