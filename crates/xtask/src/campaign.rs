@@ -52,7 +52,7 @@ const CORPUS_SEEDS: u64 = 100;
 const CORPUS_SEEDS_MIN: u64 = 1_000;
 const LOOPBACK_SEEDS: u64 = 60;
 const KILLS: u64 = 4;
-/// Power failures of each kind of index and level: a minute has 240, which take 25 seconds.
+/// Power failures of each kind of index and level: a minute has 280, which take 30 seconds.
 const CUTS: u64 = 40;
 const THREAD_STEPS: u64 = 3_000;
 
