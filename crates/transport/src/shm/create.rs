@@ -85,7 +85,8 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
 /// before its segment has its name, and at last its superblock ([`write_identity`]).
 ///
 /// # Errors
-/// As [`create`], and those of `initialise`. Nothing of the pool is left.
+/// As [`create`], and those of `initialise`. Nothing of the pool is left, unless a complete pool on a disk cannot be made
+/// durable: it stays, because other processes may use it.
 pub fn create_by<E: From<ShmError>>(
     dir: &SegmentDir,
     spec: &PoolSpec,
@@ -96,16 +97,6 @@ pub fn create_by<E: From<ShmError>>(
     // The creation of node 0, the last, checks this reliably; the early check saves the other nodes.
     dir.refuse_existing(&spec.name, 0)?;
     let (mut made, mut has_journal) = (Vec::new(), false);
-    let discard = |made: Vec<Arc<Segment>>, has_journal| {
-        // If the removal fails as well, the first error has the cause.
-        for segment in made {
-            let _ = dir.remove_segment(&spec.name, segment.node());
-        }
-        // Only the creator of node 0 has one: the journal of the name may belong to another creator.
-        if has_journal {
-            let _ = dir.remove_journal(&spec.name, shape.pool);
-        }
-    };
     for node in (0..spec.nodes).rev() {
         let segment = SegmentSpec {
             backing: spec.backing,
@@ -122,7 +113,14 @@ pub fn create_by<E: From<ShmError>>(
         match created {
             Ok(segment) => made.insert(0, Arc::new(segment)),
             Err(error) => {
-                discard(made, has_journal);
+                // If the removal fails as well, the first error has the cause.
+                for segment in made {
+                    let _ = dir.remove_segment(&spec.name, segment.node());
+                }
+                // Only the creator of node 0 has one: the journal of the name may belong to another creator.
+                if has_journal {
+                    let _ = dir.remove_journal(&spec.name, shape.pool);
+                }
                 return Err(error);
             }
         }

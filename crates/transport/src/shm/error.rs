@@ -164,7 +164,8 @@ pub enum ShmError {
     },
     /// The machine stopped while processes used a pool on a disk.
     #[error(
-        "pool '{pool}' was in use when the machine stopped ({}): each page of its files may be old or new{}",
+        "pool '{pool}' was in use when the machine stopped, or could not be written to its disk ({}): each page of its \
+         files may be old or new{}",
         path.display(),
         self.suffix()
     )]

@@ -12,7 +12,9 @@
 //! A process makes the record "in use" durable before its first change. The last process to leave makes the segments
 //! and the journal durable, and then the record "saved". If processes are killed, the record says "in use" with this
 //! boot: the kernel has all their pages, and other processes continue. If the machine stops, the record has an earlier
-//! boot, and each page of the files may be old or new, so the pool is refused until a user accepts it.
+//! boot, and each page of the files may be old or new, so the pool is refused until a user accepts it. So is a pool
+//! whose files could not be made durable (the boot is 0 then), because the kernel may have dropped their pages, and one
+//! whose record is damaged.
 //!
 //! A process that enters or leaves holds a lock on one byte of the journal, so a process that enters waits while
 //! another one saves the pool. A process that only reads changes nothing: it takes no lock, and refuses the same pools.
@@ -29,7 +31,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FARSTATE");
@@ -39,6 +41,8 @@ const RECORD_BYTES: usize = 32;
 /// The byte of the journal whose lock excludes other processes that enter or leave.
 const TURN: i64 = 1 << 62;
 const PAUSE: Duration = Duration::from_millis(5);
+/// The longest wait for that lock: a process that is stopped keeps it.
+const TURN_MAX: Duration = Duration::from_mins(10);
 
 /// The state of a pool's files when the last process has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,7 +224,13 @@ struct Turn<'j>(&'j Journal);
 impl<'j> Turn<'j> {
     fn wait(journal: &'j Journal) -> Result<Self, ShmError> {
         let lock = || sys::lock_byte(journal.file(), TURN).map_err(ShmError::on("lock", journal.path()));
+        let begun = Instant::now();
         while !lock()? {
+            if begun.elapsed() > TURN_MAX {
+                let why = "another process has been saving the pool for 10 minutes, or is stopped: end it";
+                let late = io::Error::new(io::ErrorKind::TimedOut, why);
+                return Err(ShmError::from_io("lock", journal.path(), 0, late));
+            }
             std::thread::sleep(PAUSE);
         }
         Ok(Self(journal))

@@ -43,13 +43,7 @@ impl ShmPool {
         let forks = ForkCount::now();
         let nodes = MappedNodes::open(dir, name, capabilities, Access::ReadWrite)?;
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));
-        let journal = match Journal::open(dir, name, nodes.shape.pool) {
-            // Another process removed the pool in the meantime, or created it again.
-            Err(ShmError::JournalLost { .. }) if !is_current(dir, &nodes.segments[0]) => {
-                return Err(dir.not_found(name, 0));
-            }
-            found => Arc::new(found?),
-        };
+        let journal = Arc::new(open_journal(dir, &nodes, Access::ReadWrite)?);
         let attach = || {
             let identity = enter(&nodes, &presence, Some(&journal))?;
             let watched = JournalBuffers::open(Arc::clone(&journal), identity.slot).and_then(|buffers| {
@@ -76,12 +70,7 @@ impl ShmPool {
         let forks = ForkCount::now();
         let nodes = MappedNodes::open(dir, name, CAPABILITIES, Access::ReadOnly)?;
         if nodes.segments[0].is_on_disk()? {
-            let journal = match Journal::open_for(dir, name, nodes.shape.pool, Access::ReadOnly) {
-                Err(ShmError::JournalLost { .. }) if !is_current(dir, &nodes.segments[0]) => {
-                    return Err(dir.not_found(name, 0));
-                }
-                found => found?,
-            };
+            let journal = open_journal(dir, &nodes, Access::ReadOnly)?;
             DiskPool { journal: &journal, segments: &nodes.segments }.check()?;
         }
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));
@@ -125,7 +114,8 @@ impl ShmPool {
     /// Leaves the pool as [`leave`](Self::leave) does, and returns whether its files are complete on a disk.
     ///
     /// # Errors
-    /// The files cannot be made durable. The next process that leaves tries it again.
+    /// The files cannot be made durable. The pool is refused from then on, as after a failure of the machine
+    /// ([`ShmError::Unsaved`]), because the kernel may have dropped pages that it could not write.
     pub fn save(self) -> Result<Saving, ShmError> {
         self.0.leave()
     }
@@ -138,7 +128,7 @@ impl ShmPool {
     /// As [`open`](Self::open).
     pub fn accept_unsaved(dir: &SegmentDir, name: &PoolName) -> Result<(), ShmError> {
         let nodes = MappedNodes::open(dir, name, CAPABILITIES, Access::ReadWrite)?;
-        let journal = Journal::open(dir, name, nodes.shape.pool)?;
+        let journal = open_journal(dir, &nodes, Access::ReadWrite)?;
         DiskPool::of(&journal, &nodes.segments)?.map_or(Ok(()), |pool| pool.accept())
     }
 
@@ -191,6 +181,18 @@ impl ShmPool {
             forks: self.0.forks,
         };
         Some(ShmServer { memory })
+    }
+}
+
+/// Opens the journal of mapped memory nodes.
+fn open_journal(dir: &SegmentDir, nodes: &MappedNodes, access: Access) -> Result<Journal, ShmError> {
+    let name = nodes.segments[0].name();
+    match Journal::open_for(dir, name, nodes.shape.pool, access) {
+        // Another process removed the pool in the meantime, or created it again.
+        Err(ShmError::JournalLost { .. }) if !is_current(dir, &nodes.segments[0]) => {
+            Err(dir.not_found(name, 0))
+        }
+        opened => opened,
     }
 }
 

@@ -383,7 +383,7 @@ impl Log {
     }
 
     /// Prepares that answers leave: at `interval`, all changes that they can have seen are in the file then; at
-    /// `always`, those are that `waits` names, and the syncing thread begins.
+    /// `always`, those that `waits` names, and the syncing thread begins.
     #[inline]
     pub(in crate::daemon) fn before_answers(&self, waits: LogWaits) -> io::Result<()> {
         let (appended, last) =
@@ -446,8 +446,8 @@ impl Log {
         Ok(())
     }
 
-    /// Records that this boot of the machine uses the log, with its level. Until then a restart finds those of before,
-    /// and draws the same conclusions from them.
+    /// Records that this boot of the machine uses the log, with its level. Until then a restart finds the earlier boot and
+    /// level, and draws the same conclusions from them.
     pub(in crate::daemon) fn begin_boot(&self) -> io::Result<()> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         written.segment.begin_boot(self.settings.level).map_err(|error| self.fail("write", &error))

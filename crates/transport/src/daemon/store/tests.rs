@@ -1,4 +1,4 @@
-//! What answers wait for at `always`.
+//! The state of the log for which answers wait at `always`.
 
 use super::{FrameRecord, MemorySizes, NodeFile, Store, WriteFence};
 use crate::daemon::log::{Durability, LogWaits, Origin};
@@ -14,6 +14,15 @@ fn at(memory: Memory) -> u64 {
     Remote::<u64>::new(NodeId(0), memory, offset).unwrap().word()
 }
 
+/// The only memory node of a pool, in a folder that is removed at the end.
+fn store() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = NodeFile { durability: Durability::Always, ..NodeFile::new(folder.path().join("node")) };
+    let store = Store::in_file(&file, SIZES).unwrap();
+    store.form(1, 0, 1).unwrap();
+    (folder, store)
+}
+
 /// Executes the verbs of one frame.
 fn execute(store: &Store, verbs: &[(Memory, WireOp<'_>)]) -> LogWaits {
     let (mut record, mut fence, mut out) = (FrameRecord::default(), WriteFence::default(), Vec::new());
@@ -26,10 +35,7 @@ fn execute(store: &Store, verbs: &[(Memory, WireOp<'_>)]) -> LogWaits {
 
 #[test]
 fn changes_of_device_memory_alone_do_not_wait_for_the_disk() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = NodeFile { durability: Durability::Always, ..NodeFile::new(folder.path().join("node")) };
-    let store = Store::in_file(&file, SIZES).unwrap();
-    store.form(1, 0, 1).unwrap();
+    let (_folder, store) = store();
     let (lock, read) = (WireOp::Cas { compare: 0, swap: 7 }, WireOp::Read(8));
     let write = WireOp::Write(&[1; 8], None);
     let first = execute(&store, &[(Memory::Device, lock), (Memory::Host, read)]);
@@ -48,10 +54,7 @@ fn changes_of_device_memory_alone_do_not_wait_for_the_disk() {
 /// In a pool of several memory nodes, a lock of one also guards changes of others.
 #[test]
 fn locks_wait_for_the_disk_in_a_pool_of_several_memory_nodes() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = NodeFile { durability: Durability::Always, ..NodeFile::new(folder.path().join("node")) };
-    let store = Store::in_file(&file, SIZES).unwrap();
-    store.form(1, 0, 1).unwrap();
+    let (_folder, store) = store();
     store.finish_forming().unwrap();
     let lock = |compare| WireOp::Cas { compare, swap: compare + 1 };
     assert_eq!(execute(&store, &[(Memory::Device, lock(0))]).durable, 0);
