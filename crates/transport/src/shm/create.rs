@@ -85,8 +85,8 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
 /// before its segment has its name, and at last its superblock ([`write_identity`]).
 ///
 /// # Errors
-/// As [`create`], and those of `initialise`. Nothing of the pool is left, unless a complete pool on a disk cannot be made
-/// durable: it stays, because other processes may use it.
+/// As [`create`], and those of `initialise`. Nothing of the pool is left, unless a complete pool on a disk cannot be
+/// made durable: it stays, because other processes may use it.
 pub fn create_by<E: From<ShmError>>(
     dir: &SegmentDir,
     spec: &PoolSpec,

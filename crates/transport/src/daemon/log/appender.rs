@@ -446,8 +446,8 @@ impl Log {
         Ok(())
     }
 
-    /// Records that this boot of the machine uses the log, with its level. Until then a restart finds the earlier boot and
-    /// level, and draws the same conclusions from them.
+    /// Records that this boot of the machine uses the log, with its level. Until then a restart finds the earlier boot
+    /// and level, and draws the same conclusions from them.
     pub(in crate::daemon) fn begin_boot(&self) -> io::Result<()> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         written.segment.begin_boot(self.settings.level).map_err(|error| self.fail("write", &error))
