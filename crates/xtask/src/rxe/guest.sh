@@ -124,10 +124,12 @@ demo() {
     step 'put' put "$url" far away
     step 'put' put "$url" near here
     step 'get far' get "$url" far
-    while :; do "$FARWOOD" put "$url" worn out; done >/dev/null 2>&1 &
+    # The loop and the command that it runs are one process group: a command that outlived the loop would overwrite
+    # the put that follows.
+    URL=$url setsid bash -c 'while :; do "$FARWOOD" put "$URL" worn out; done' >/dev/null 2>&1 &
     writer=$!
     sleep 2
-    kill -KILL $writer
+    kill -KILL -- -$writer
     wait $writer 2>/dev/null
     step 'put' put "$url" worn in
     step 'scan' scan "$url"
