@@ -6,44 +6,63 @@
 //! the failure; at `interval` any number. The failure is a copy of the files while all logs are frozen, one after the
 //! other: what is durable stays, and the rest is cut off at any byte, or parts of it are changed or missing, on each
 //! memory node independently.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `disk.rs` | the files of a memory node after a power failure |
+//! | `history.rs` | the changes of the writers |
+//! | `subject.rs`, `ordered.rs`, `spatial.rs` | the index of a run, and its clients |
+//!
+//! Most power failures restore the memory without starting memory nodes ([`RestoredPool`]), which takes a tenth of the
+//! time. The first failure of each copy starts them, and its client finds the pool over TCP.
 
 mod disk;
 mod history;
+mod ordered;
+mod spatial;
+mod subject;
 
-use crate::tree::Tree as _;
 use disk::{DiskCopy, NodeFolder};
-use farwood_fabric::Client;
+use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
-use farwood_index::ordered::{Ordered, OrderedConfig, System};
-use farwood_index::{sherman, smart, sphinx};
-use farwood_testkit::harness::TestRng;
-use farwood_testkit::history::{Action, Answer};
+use farwood_index::catfish::Catfish;
+use farwood_index::ordered::{Ordered, System};
+use farwood_testkit::harness::{TestRng, poll_until_ready};
 use farwood_transport::runtime::block_on;
 use farwood_transport::tcp::{
-    Credentials, Durability, LogMutant, LogTuning, MemoryNode, NodeFile, NodeSpec, PoolAddress, TcpError,
-    TcpFabric, TcpPool,
+    Credentials, Durability, LogMutant, LogTuning, MemoryNode, NodeFile, NodeSpec, PoolAddress, RestoredPool,
+    TcpError, TcpPool,
 };
-use futures_util::future::join_all;
-use history::{History, WRITERS, key};
+use history::{History, WRITERS};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use subject::{Clients, Subject};
 
 const HOST_BYTES: u64 = 64 << 20;
-const CACHE_BYTES: usize = 64 << 10;
-const NAME: &str = "power";
 const INTERVAL: Duration = Duration::from_millis(15);
 /// Small, so that there are many checkpoints.
 const CHECKPOINT_BYTES: u64 = 256 << 10;
+/// The memory of which a restart allocates pages in advance.
+const PAGE_BYTES: u64 = 4096;
 /// Cuts of one copy of the files.
-const CUTS_OF_A_COPY: u64 = 8;
+const CUTS_OF_A_COPY: u64 = 64;
+
+/// A kind of index.
+#[derive(Clone, Copy, Debug)]
+pub enum IndexKind {
+    /// An ordered index, which its writers change themselves.
+    Ordered(System),
+    /// A spatial index with records, which its server changes.
+    Spatial,
+}
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
 pub struct PowerLoss {
     /// The kind of index.
-    pub system: System,
+    pub kind: IndexKind,
     /// The level of the memory nodes, [`Durability::Always`] or an interval.
     pub level: Level,
     /// The number of memory nodes.
@@ -96,27 +115,34 @@ impl PowerLoss {
     /// # Panics
     /// If the memory nodes or the writers fail before a power failure.
     pub fn run(&self) -> Result<PowerLossReport, String> {
+        match self.kind {
+            IndexKind::Ordered(system) => self.run_with::<Ordered>(system),
+            IndexKind::Spatial => self.run_with::<Catfish>(()),
+        }
+    }
+
+    fn run_with<S: Subject>(&self, kind: S::Kind) -> Result<PowerLossReport, String> {
         let folder = disk::folder();
         let nodes: Vec<_> = (0..self.nodes)
-            .map(|node| self.start(&NodeFolder::new(folder.path(), node)).expect("it starts"))
+            .map(|node| {
+                let spec = self.spec(&NodeFolder::new(folder.path(), node));
+                MemoryNode::start(&spec).expect("the memory node starts")
+            })
             .collect();
         let address = address(&nodes);
         let pool = open(&address).expect("the pool opens");
-        let tree = block_on(Ordered::create(&pool.client(), NAME, self.config(), CACHE_BYTES));
-        drop(tree.expect("the index is created"));
+        block_on(S::create(&pool.client(), kind)).expect("the index is created");
         let (history, stopping) = (History::default(), AtomicBool::new(false));
+        let clients =
+            Clients { address, nodes: &nodes, seed: self.seed, history: &history, stopping: &stopping };
         let (mut random, mut report) = (TestRng::new(self.seed), PowerLossReport::default());
         std::thread::scope(|scope| {
             let _stop = StopAtEnd(&stopping);
-            for writer in 0..WRITERS {
-                let (address, history, stopping) = (&address, &history, &stopping);
-                let seed = self.seed ^ (writer as u64 + 1) << 32;
-                scope.spawn(move || write(address, writer, seed, history, stopping));
-            }
-            scope.spawn(|| read(&address, self.seed, &history, &stopping));
+            scope.spawn(|| S::write(&clients));
+            scope.spawn(|| read::<S>(&clients));
             while report.cuts < self.cuts {
                 std::thread::sleep(Duration::from_millis(20 + random.below(60)));
-                self.fail_once((&nodes, folder.path()), &history, &mut random, &mut report)?;
+                self.fail_once::<S>((&nodes, folder.path()), &history, &mut random, &mut report)?;
             }
             Ok(())
         })
@@ -128,8 +154,9 @@ impl PowerLoss {
         Ok(report)
     }
 
-    /// Copies the files of all memory nodes, and restarts memory nodes on several parts of the copy.
-    fn fail_once(
+    /// Copies the files of all memory nodes, and restores pools from several parts of the copy. The first of them has
+    /// running memory nodes.
+    fn fail_once<S: Subject>(
         &self,
         (nodes, folder): (&[MemoryNode], &Path),
         history: &History,
@@ -155,12 +182,18 @@ impl PowerLoss {
         let most = history.begun();
         drop(frozen);
         let _paused = history.pause();
-        for _ in 0..CUTS_OF_A_COPY.min(self.cuts - report.cuts) {
+        let expected = Expected { history, least, most };
+        for cut in 0..CUTS_OF_A_COPY.min(self.cuts - report.cuts) {
             let at = folder.join("cut");
             for (node, copy) in &copies {
                 report.lost_bytes += copy.put(&NodeFolder::new(&at, *node), random);
             }
-            let kept = self.restart(&at, history, (least, most), random)?;
+            let specs: Vec<_> = (0..self.nodes).map(|node| self.spec(&NodeFolder::new(&at, node))).collect();
+            let kept = if cut == 0 {
+                restart::<S>(&specs, &expected, random)?
+            } else {
+                restore::<S>(&specs, &expected, random)?
+            };
             report.cuts += 1;
             report.lost_changes +=
                 known.iter().zip(kept).map(|(&known, kept)| known.saturating_sub(kept) as u64).sum::<u64>();
@@ -168,78 +201,79 @@ impl PowerLoss {
         Ok(())
     }
 
-    /// Restarts memory nodes on the files, and compares the index with the histories; returns the number of changes of
-    /// each writer that it has.
-    fn restart(
-        &self,
-        folder: &Path,
-        history: &History,
-        (least, most): ([usize; WRITERS], [usize; WRITERS]),
-        random: &mut TestRng,
-    ) -> Result<[usize; WRITERS], String> {
-        let started = (0..self.nodes).map(|node| self.start(&NodeFolder::new(folder, node)));
-        let nodes: Vec<_> =
-            started.collect::<Result<_, _>>().map_err(|error| format!("a restart: {error}"))?;
-        let pool = open(&address(&nodes)).map_err(|error| format!("opening the pool: {error}"))?;
-        let client = pool.client();
-        let tree = block_on(Ordered::open(&client, NAME, CACHE_BYTES));
-        let tree = match tree {
-            // The state before the index was created.
-            Err(IndexError::NoSuchIndex(_)) if least == [0; WRITERS] => return Ok([0; WRITERS]),
-            tree => tree.map_err(|error| format!("opening the index: {error}"))?,
-        };
-        let mut kept = [0; WRITERS];
-        for (writer, kept) in kept.iter_mut().enumerate() {
-            let gets = history::numbers().map(|number| (writer, number, Action::Get));
-            let answers = perform_all(&tree, &client, gets).map_err(|error| format!("a get: {error}"))?;
-            *kept = history.explain(writer, &history::state(answers)?, least[writer]..=most[writer])?;
-        }
-        // These puts take over locks of clients that the power failure ended. One in eight keys is enough for each
-        // restart: the next one begins with the same files and draws other keys.
-        let some = history::keys().filter(|_| random.once_in(8));
-        let puts = some.map(|(writer, number)| (writer, number, Action::Put(vec![0xFF; 8])));
-        let puts = perform_all(&tree, &client, puts);
-        puts.map_err(|error| format!("a put after the restart: {error}"))?;
-        let walk = block_on(tree.walk(&client)).map_err(|error| format!("a walk: {error}"))?;
-        match walk.problems() {
-            [] => Ok(kept),
-            problems => Err(format!("the index is damaged: {problems:?}")),
-        }
-    }
-
-    fn start(&self, folder: &NodeFolder) -> Result<MemoryNode, TcpError> {
+    fn spec(&self, folder: &NodeFolder) -> NodeSpec {
         let log_tuning = LogTuning {
             mutant: self.mutant,
             checkpoint_bytes_least: Some(CHECKPOINT_BYTES),
             returns_max: Some(Duration::ZERO),
+            allocated_bytes: Some(PAGE_BYTES),
             ..LogTuning::default()
         };
         let durability = self.level.durability();
         let file = Some(NodeFile { durability, log_tuning, ..NodeFile::new(folder.file()) });
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        MemoryNode::start(&NodeSpec { file, threads: 1, ..NodeSpec::new(listen, HOST_BYTES) })
+        NodeSpec { file, threads: 1, ..NodeSpec::new(listen, HOST_BYTES) }
     }
+}
 
-    fn config(&self) -> OrderedConfig {
-        match self.system {
-            System::Sherman => OrderedConfig::Sherman(sherman::ShermanConfig::default()),
-            System::Smart => OrderedConfig::Smart(smart::SmartConfig::default()),
-            System::Sphinx => OrderedConfig::Sphinx(sphinx::SphinxConfig::default()),
+/// The changes that a pool must have after a power failure, and those that it may have.
+struct Expected<'h> {
+    history: &'h History,
+    least: [usize; WRITERS],
+    most: [usize; WRITERS],
+}
+
+impl Expected<'_> {
+    /// Compares the index with the histories, changes some keys, and verifies the structure; returns the number of
+    /// changes of each writer that the index has.
+    async fn compare<S: Subject, F: Fabric>(
+        &self,
+        client: &Client<F>,
+        nodes: &[MemoryNode],
+        random: &mut TestRng,
+    ) -> Result<[usize; WRITERS], String> {
+        let index = match S::open(client).await {
+            // The state before the index was created.
+            Err(IndexError::NoSuchIndex(_)) if self.least == [0; WRITERS] => return Ok([0; WRITERS]),
+            index => index.map_err(|error| format!("opening the index: {error}"))?,
+        };
+        let (mut kept, values) = ([0; WRITERS], index.values(client).await?);
+        for (writer, kept) in kept.iter_mut().enumerate() {
+            let changes = self.least[writer]..=self.most[writer];
+            *kept = self.history.explain(writer, &values[writer], changes)?;
+        }
+        // A client that allocates memory reads all that the ended clients had taken, which takes most of the time.
+        if !nodes.is_empty() || random.once_in(16) {
+            let changed = index.change_some(client, nodes, random).await;
+            changed.map_err(|error| format!("a change after the restart: {error}"))?;
+        }
+        match index.problems(client).await.map_err(|error| format!("a walk: {error}"))? {
+            problems if problems.is_empty() => Ok(kept),
+            problems => Err(format!("the index is damaged: {problems}")),
         }
     }
 }
 
-/// Performs operations at the same time, which takes a third of the time that they take one after the other.
-fn perform_all(
-    tree: &Ordered,
-    client: &Client<TcpFabric>,
-    operations: impl Iterator<Item = (usize, u64, Action)>,
-) -> Result<Vec<Answer>, IndexError> {
-    block_on(join_all(operations.map(|(writer, number, action)| async move {
-        tree.perform(client, &key(writer, number), &action).await
-    })))
-    .into_iter()
-    .collect()
+/// Starts memory nodes on the files, and compares what a client finds over TCP.
+fn restart<S: Subject>(
+    specs: &[NodeSpec],
+    expected: &Expected<'_>,
+    random: &mut TestRng,
+) -> Result<[usize; WRITERS], String> {
+    let started = specs.iter().map(MemoryNode::start).collect::<Result<Vec<_>, _>>();
+    let nodes = started.map_err(|error| format!("a restart: {error}"))?;
+    let pool = open(&address(&nodes)).map_err(|error| format!("opening the pool: {error}"))?;
+    block_on(expected.compare::<S, _>(&pool.client(), &nodes, random))
+}
+
+/// Restores the memory from the files, and compares what a client finds in it.
+fn restore<S: Subject>(
+    specs: &[NodeSpec],
+    expected: &Expected<'_>,
+    random: &mut TestRng,
+) -> Result<[usize; WRITERS], String> {
+    let pool = RestoredPool::restore(specs).map_err(|error| format!("restoring the pool: {error}"))?;
+    poll_until_ready(expected.compare::<S, _>(&pool.client(), &[], random))
 }
 
 fn address(nodes: &[MemoryNode]) -> PoolAddress {
@@ -260,32 +294,13 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Changes the keys of one writer at random.
-fn write(address: &PoolAddress, writer: usize, seed: u64, history: &History, stopping: &AtomicBool) {
-    let pool = open(address).expect("the pool opens");
-    let client = pool.client();
-    let tree = block_on(Ordered::open(&client, NAME, CACHE_BYTES)).expect("the index opens");
-    let mut random = TestRng::new(seed);
-    while !stopping.load(Ordering::Relaxed) {
-        let _operating = history.operate();
-        let (number, action) = history.begin(writer, &mut random);
-        block_on(tree.perform(&client, &key(writer, number), &action)).expect("a change succeeds");
-        history.end(writer);
-    }
-}
-
 /// Reads keys of all writers.
-fn read(address: &PoolAddress, seed: u64, history: &History, stopping: &AtomicBool) {
-    let pool = open(address).expect("the pool opens");
+fn read<S: Subject>(clients: &Clients<'_>) {
+    let (pool, mut random) = (clients.open_pool(), clients.random(WRITERS));
     let client = pool.client();
-    let tree = block_on(Ordered::open(&client, NAME, CACHE_BYTES)).expect("the index opens");
-    let mut random = TestRng::new(!seed);
-    while !stopping.load(Ordering::Relaxed) {
-        let _operating = history.operate();
-        let (writer, number) = history::draw_key(&mut random);
-        let answer = block_on(tree.perform(&client, &key(writer, number), &Action::Get));
-        if let Answer::Found(Some(value)) = answer.expect("a get succeeds") {
-            history.has_seen(writer, &value);
-        }
+    let index = block_on(S::open(&client)).expect("the index opens");
+    while !clients.is_stopping() {
+        let _operating = clients.history.operate();
+        block_on(index.read(&client, &mut random, clients.history)).expect("a read succeeds");
     }
 }

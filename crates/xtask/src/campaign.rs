@@ -52,8 +52,10 @@ const CORPUS_SEEDS: u64 = 100;
 const CORPUS_SEEDS_MIN: u64 = 1_000;
 const LOOPBACK_SEEDS: u64 = 60;
 const KILLS: u64 = 4;
-/// Power failures of each kind of index and level: a minute has 280, which take 30 seconds.
-const CUTS: u64 = 40;
+/// Power failures of each test, of which there are eight.
+const CUTS: u64 = 300;
+/// Fewest power failures of each test: 20,000 together, which take three minutes.
+const CUTS_MIN: u64 = 2_500;
 const THREAD_STEPS: u64 = 3_000;
 
 /// Runs the campaign on the tree at `root`, for about `minutes` minutes; yields the number of failures.
@@ -86,7 +88,8 @@ fn steps(minutes: u64) -> Vec<CheckStep> {
     let nodes =
         ["--profile", profile, "--package", "farwood-cli", "--test", "all", "--", "durability::a_killed"];
     steps.push(CheckStep::tests("memory nodes", &nodes).with("FARWOOD_KILLS", KILLS * minutes));
-    steps.push(proofs(profile, "power", &["power_loss::s"]).with("FARWOOD_CUTS", CUTS * minutes));
+    let power = proofs(profile, "power", &["power_loss::failures"]);
+    steps.push(power.with("FARWOOD_CUTS", CUTS_MIN.max(CUTS * minutes)));
     steps.push(
         proofs(profile, "threads", &["sherman::threads"]).with("FARWOOD_STEPS", THREAD_STEPS * minutes),
     );

@@ -1,7 +1,6 @@
 //! The changes of the writers.
 
 use farwood_testkit::harness::TestRng;
-use farwood_testkit::history::{Action, Answer};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -10,8 +9,9 @@ pub(super) const WRITERS: usize = 3;
 /// Keys of each writer.
 const KEYS: u64 = 96;
 
-/// A change of a key: its value after it, the number of the change; `None`: it is removed.
-type Change = (u64, Option<u64>);
+/// A change of a key: the key, and its value after the change, which is the number of the change. Without a value the
+/// key is removed.
+pub(super) type KeyChange = (u64, Option<u64>);
 
 /// The changes of all writers.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct History {
 
 #[derive(Debug, Default)]
 struct WriterHistory {
-    changes: Mutex<Vec<Change>>,
+    changes: Mutex<Vec<KeyChange>>,
     /// Changes that were answered.
     answered: AtomicUsize,
     /// The last change that a reader has seen.
@@ -49,19 +49,6 @@ pub(super) fn draw_key(random: &mut TestRng) -> (usize, u64) {
     (random.below(WRITERS as u64) as usize, random.below(KEYS))
 }
 
-/// The values of all keys of a writer, from the answers of gets.
-pub(super) fn state(answers: Vec<Answer>) -> Result<Vec<Option<u64>>, String> {
-    let number = |answer| match answer {
-        Answer::Found(None) => Ok(None),
-        Answer::Found(Some(value)) => {
-            let bytes = value.try_into().map_err(|value| format!("a value {value:02x?}"))?;
-            Ok(Some(u64::from_le_bytes(bytes)))
-        }
-        other => Err(format!("a get answers {other:?}")),
-    };
-    answers.into_iter().map(number).collect()
-}
-
 impl History {
     /// Lets the clients wait before their next operation until the guard is dropped.
     pub(super) fn pause(&self) -> RwLockWriteGuard<'_, ()> {
@@ -73,16 +60,13 @@ impl History {
         self.pause.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Draws the next change of a writer, and records that it begins.
-    pub(super) fn begin(&self, writer: usize, random: &mut TestRng) -> (u64, Action) {
+    /// Draws the next change of a writer, and records that it begins: a key, and its value afterwards, if it has one.
+    pub(super) fn begin(&self, writer: usize, random: &mut TestRng) -> KeyChange {
         let mut changes = self.writers[writer].changes.lock().unwrap_or_else(PoisonError::into_inner);
         let (key, number) = (random.below(KEYS), changes.len() as u64 + 1);
-        if random.once_in(3) {
-            changes.push((key, None));
-            return (key, Action::Remove);
-        }
-        changes.push((key, Some(number)));
-        (key, Action::Put(number.to_le_bytes().to_vec()))
+        let change = (key, (!random.once_in(3)).then_some(number));
+        changes.push(change);
+        change
     }
 
     /// Records the answer of the last change of a writer.
@@ -91,9 +75,8 @@ impl History {
     }
 
     /// Records a value that a reader has got.
-    pub(super) fn has_seen(&self, writer: usize, value: &[u8]) {
-        let bytes = value.try_into().expect("values have eight bytes");
-        self.writers[writer].seen.fetch_max(u64::from_le_bytes(bytes) as usize, Ordering::SeqCst);
+    pub(super) fn has_seen(&self, writer: usize, value: u64) {
+        self.writers[writer].seen.fetch_max(value as usize, Ordering::SeqCst);
     }
 
     pub(super) fn answered(&self) -> [usize; WRITERS] {

@@ -38,7 +38,7 @@ mod options;
 mod pool;
 pub(crate) mod post;
 pub(crate) mod reply_clock;
-mod returning;
+pub(crate) mod returning;
 mod snapshot;
 pub(crate) mod timeouts;
 pub(crate) mod transport;

@@ -15,17 +15,17 @@ const RETURN_MAX: Duration = Duration::from_mins(10);
 
 /// The cuts of a memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NodeCuts {
-    formed: Formation,
-    oldest: u64,
-    newest: u64,
+pub(crate) struct NodeCuts {
+    pub(crate) formed: Formation,
+    pub(crate) oldest: u64,
+    pub(crate) newest: u64,
     /// The cut of its last return; 0: none.
-    returned: u64,
+    pub(crate) returned: u64,
 }
 
 /// The next step of a return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReturnStep {
+pub(crate) enum ReturnStep {
     /// All memory nodes have returned to the same cut.
     Finish,
     /// Those that have not returned yet return to this cut.
@@ -79,7 +79,8 @@ pub(super) fn return_to_cut(
     Ok(true)
 }
 
-fn next_step(all: &[NodeCuts]) -> ReturnStep {
+/// The next step of a return, after the cuts of all memory nodes.
+pub(crate) fn next_step(all: &[NodeCuts]) -> ReturnStep {
     let returned = all.iter().find(|cuts| cuts.formed == Formation::Returned).map(|cuts| cuts.returned);
     let is_there = |cuts: &NodeCuts| cuts.formed != Formation::Lost && Some(cuts.returned) == returned;
     if returned.is_some() && all.iter().all(is_there) {

@@ -9,6 +9,7 @@
 //! | `snapshot/` | a copy-on-write view of the memory at one moment |
 //! | `registry.rs` | the connections of a memory node, and the fenced clients |
 //! | `verb_executor.rs` | `VerbExecutor`: a device that executes verbs in place of the threads |
+//! | `restored.rs` | `RestoredNode`: a memory node without threads, for tests |
 //! | `shared.rs` | the state that all threads share |
 //! | `connection.rs` | one connection: receives frames, sends answers |
 //! | `snapshot_controls.rs` | the controls of snapshots, and those of connections that use one |
@@ -25,6 +26,7 @@ mod growth_controls;
 mod log;
 mod node;
 mod registry;
+mod restored;
 mod shared;
 mod snapshot;
 mod snapshot_controls;
@@ -38,6 +40,7 @@ pub use event::{GoneClient, NodeEvent, NodeEvents};
 pub use event_sums::SummedEvent;
 pub use log::{Durability, FrozenLog, LogMutant, LogReport, LogTuning};
 pub use node::{MemoryNode, NodeMonitor, TcpMemory, TcpServer};
+pub(crate) use restored::RestoredNode;
 pub use snapshot::SnapshotMutant;
 pub use spec::{CONNECTIONS_MAX_DEFAULT, NodeSpec};
 pub use store::NodeFile;

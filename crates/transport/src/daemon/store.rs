@@ -123,7 +123,7 @@ pub(super) struct Store {
 impl Store {
     /// Creates fresh anonymous memory.
     pub(super) fn anonymous(sizes: MemorySizes) -> io::Result<Self> {
-        Self::in_memfd(sizes, MemfdFlags::empty(), 1)
+        Self::in_memfd(sizes, MemfdFlags::empty(), (1, CHUNK_BYTES))
     }
 
     /// Creates fresh anonymous memory in pages of 2 MiB, if enough are free; a device translates addresses by
@@ -132,21 +132,26 @@ impl Store {
         let bytes = bytes_of(sizes.memory_max, sizes.device).next_multiple_of(HUGE_PAGE_BYTES);
         let huge = MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
         if huge_bytes_free() >= bytes
-            && let Ok(store) = Self::in_memfd(sizes, huge, HUGE_PAGE_BYTES)
+            && let Ok(store) = Self::in_memfd(sizes, huge, (HUGE_PAGE_BYTES, CHUNK_BYTES))
         {
             return Ok(store);
         }
         Self::anonymous(sizes)
     }
 
-    fn in_memfd(sizes: MemorySizes, pages: MemfdFlags, page_bytes: u64) -> io::Result<Self> {
+    /// Creates fresh memory in pages of that size, and allocates the first bytes of it.
+    fn in_memfd(
+        sizes: MemorySizes,
+        pages: MemfdFlags,
+        (page_bytes, allocated_bytes): (u64, u64),
+    ) -> io::Result<Self> {
         let MemorySizes { memory_max: host_bytes, device: device_bytes, .. } = sizes;
         let file: File = rustix::fs::memfd_create("farwood", MemfdFlags::CLOEXEC | pages)?.into();
         let bytes = bytes_of(host_bytes, device_bytes).next_multiple_of(page_bytes);
         file.set_len(bytes)?;
         // Every operation accesses the superblock and the locks, so they get their pages now, and a lack of memory is
         // reported here.
-        provision(&file, 0, CHUNK_BYTES)?;
+        provision(&file, 0, allocated_bytes)?;
         provision(&file, host_bytes, bytes - host_bytes)?;
         let store = Self::map(file, None, sizes)?;
         store.write_header();
@@ -248,7 +253,8 @@ impl Store {
             // Its absence, or its damage, is found below.
             None => sizes,
         };
-        let mut store = Self::anonymous(sizes)
+        let allocated_bytes = file.log_tuning.allocated_bytes.unwrap_or(CHUNK_BYTES);
+        let mut store = Self::in_memfd(sizes, MemfdFlags::empty(), (1, allocated_bytes))
             .map_err(|error| TcpError::Memory { bytes: sizes.memory_max + sizes.device, error })?;
         let settings = LogSettings { level: file.durability, tuning: file.log_tuning };
         let opened = log::open(&file.path, settings, &store.mapping, &store.file);

@@ -6,10 +6,12 @@
 //! | file | contents |
 //! |---|---|
 //! | `pool.rs` | [`TcpPool`], [`TcpFabric`] |
+//! | `restored.rs` | [`RestoredPool`]: memory nodes without threads, for tests of their logs |
 //! | `exchange` | requests and responses over an ordinary socket, without verbs |
 
 pub mod exchange;
 mod pool;
+mod restored;
 
 pub use crate::client::framed::CAPABILITIES;
 pub use crate::client::timeouts::REPLY_MAX;
@@ -28,3 +30,5 @@ pub use crate::stream::{
     secret_warning,
 };
 pub use pool::{TcpFabric, TcpPool};
+#[doc(hidden)]
+pub use restored::RestoredPool;
