@@ -206,6 +206,8 @@ impl PowerLoss {
             mutant: self.mutant,
             checkpoint_bytes_least: Some(CHECKPOINT_BYTES),
             returns_max: Some(Duration::ZERO),
+            // In every other run, the syncing thread makes all syncs.
+            short_sync: self.seed.is_multiple_of(2).then_some(Duration::ZERO),
             allocated_bytes: Some(PAGE_BYTES),
             ..LogTuning::default()
         };

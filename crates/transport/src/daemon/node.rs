@@ -336,6 +336,7 @@ impl Server for TcpServer {
             why: error.to_string(),
         };
         log.before_answers(waits).map_err(lost)?;
+        log.begin_sync();
         let settled = || match log.failure() {
             Some(error) => Some(Err(lost(error))),
             None => log.is_durable(waits.durable).then_some(Ok(())),

@@ -3,6 +3,7 @@
 use super::connection::{Connection, TurnOutcome};
 use super::counters::Counters;
 use super::event::NodeEvent;
+use super::log::Log;
 use super::shared::{DRAIN_MAX, Shared};
 use crate::stream::{Cipher, ServerTls, is_out_of_descriptors, keep_alive};
 use crate::wire::{Code, FrameKind, put_text};
@@ -133,6 +134,9 @@ impl Worker {
             for key in ready {
                 busy = Instant::now();
                 self.turn(key, busy, &mut again);
+            }
+            if !self.held.is_empty() && self.shared.store.log().is_some_and(Log::begin_sync) {
+                again.append(&mut self.held);
             }
             self.limit_unauthenticated();
             if swept.elapsed() > SWEEP {
@@ -344,6 +348,9 @@ impl Worker {
             left.retain_mut(|connection| !connection.finish(&self.shared));
             if left.is_empty() || Instant::now() > end {
                 break;
+            }
+            if self.shared.store.log().is_some_and(Log::begin_sync) {
+                continue;
             }
             std::thread::sleep(Duration::from_millis(1));
         }

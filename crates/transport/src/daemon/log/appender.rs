@@ -26,6 +26,8 @@ const BLOCK_BYTES: u64 = 512;
 
 /// The longest time between two checks whether a checkpoint is due.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Time of a sync below which the thread that serves connections makes it, nanoseconds.
+const SHORT_SYNC_NS: u64 = 500_000;
 
 /// From a checkpoint that could not be written to the next attempt, at least.
 const ATTEMPT_PAUSE_LEAST: Duration = Duration::from_secs(10);
@@ -81,6 +83,8 @@ pub(in crate::daemon) struct Log {
     last_durable: AtomicU64,
     /// At `always`: the last record whose sync was asked for.
     last_asked: AtomicU64,
+    /// The time of a sync, nanoseconds, averaged over the last few.
+    sync_ns: AtomicU64,
     granules: Option<Granules>,
     pub(super) cuts: Cuts,
     /// Excludes checkpoints and returns from each other.
@@ -229,6 +233,7 @@ impl Log {
             last_written: AtomicU64::new(last),
             last_durable: AtomicU64::new(last),
             last_asked: AtomicU64::new(last),
+            sync_ns: AtomicU64::new(SHORT_SYNC_NS),
             granules: (settings.level == Durability::Always).then(Granules::new),
             cuts,
             maintenance: Mutex::new(()),
@@ -383,7 +388,8 @@ impl Log {
     }
 
     /// Prepares that answers leave: at `interval`, all changes that they can have seen are in the file then; at
-    /// `always`, those that `waits` names, and the syncing thread begins.
+    /// `always`, those that `waits` names. A sync of the others is asked for, and begins with
+    /// [`begin_sync`](Self::begin_sync).
     #[inline]
     pub(in crate::daemon) fn before_answers(&self, waits: LogWaits) -> io::Result<()> {
         let (appended, last) =
@@ -394,10 +400,25 @@ impl Log {
         if waits.written > last {
             self.write()?;
         }
-        if self.last_asked.fetch_max(waits.durable, Ordering::AcqRel) < waits.durable {
+        self.last_asked.fetch_max(waits.durable, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Begins the sync that answers wait for, if they do. If syncs are short, the calling thread makes it: waking the
+    /// syncing thread, and being woken by it, would take as long. True: the answers may leave now.
+    pub(in crate::daemon) fn begin_sync(&self) -> bool {
+        let asked = self.last_asked.load(Ordering::Acquire);
+        if self.granules.is_none() || self.is_durable(asked) {
+            return false;
+        }
+        let short = self.settings.tuning.short_sync.map_or(SHORT_SYNC_NS, |time| time.as_nanos() as u64);
+        let is_short = self.sync_ns.load(Ordering::Relaxed) < short;
+        let is_synced = is_short && self.sync().is_ok();
+        // The syncing thread also makes checkpoints, and reports a failure of the log.
+        if !is_synced || self.is_checkpoint_due() {
             self.wake();
         }
-        Ok(())
+        is_synced
     }
 
     fn wake(&self) {
@@ -440,10 +461,17 @@ impl Log {
             (self.last_written.load(Ordering::Acquire), Arc::clone(&written.handle))
         };
         if last > self.last_durable.load(Ordering::Acquire) {
+            let begun = Instant::now();
             handle.sync_data().map_err(|error| self.fail("sync", &error))?;
             self.last_durable.fetch_max(last, Ordering::AcqRel);
+            self.count_sync(begun.elapsed());
         }
         Ok(())
+    }
+
+    fn count_sync(&self, duration: Duration) {
+        let (before, last) = (self.sync_ns.load(Ordering::Relaxed), duration.as_nanos() as u64);
+        self.sync_ns.store((before * 7 + last.min(8 * SHORT_SYNC_NS)) / 8, Ordering::Relaxed);
     }
 
     /// Records that this boot of the machine uses the log, with its level. Until then a restart finds the earlier boot

@@ -370,6 +370,25 @@ fn a_log_that_has_failed_writes_nothing_more() {
 }
 
 #[test]
+fn the_thread_that_asks_makes_short_syncs_and_leaves_long_ones_to_the_syncing_thread() {
+    for (short_sync, is_made) in [(Duration::from_secs(9), true), (Duration::ZERO, false)] {
+        let (folder, memory, mut random) = (folder(), Fresh::new(), 4);
+        let tuning = LogTuning { short_sync: Some(short_sync), ..LogTuning::default() };
+        let settings = LogSettings { level: Durability::Always, tuning };
+        let log = open(&folder.path().join("node"), settings, &memory.mapping, &memory.file).unwrap().log;
+        assert!(!log.begin_sync(), "no answer waits");
+        memory.change(&log, &mut random);
+        log.before_answers(log.all()).unwrap();
+        assert_eq!((log.begin_sync(), log.is_durable(log.last())), (is_made, is_made));
+        if !is_made {
+            let observer = LogObserver { wake: &|| log.stop(), report: &|_| () };
+            log.run(&memory.mapping, &memory.file, observer);
+            assert!(log.is_durable(log.last()));
+        }
+    }
+}
+
+#[test]
 fn levels_are_read_and_shown() {
     for level in ["orderly", "interval=1", "interval=0.25", "always"] {
         assert_eq!(level.parse::<Durability>().unwrap().to_string(), level);
@@ -583,6 +602,7 @@ fn a_checkpoint_that_cannot_be_written_is_reported_and_tried_again() {
         while log.checkpoint_failures() < 3 {
             memory.change(log, &mut random);
             log.before_answers(log.all()).unwrap();
+            log.begin_sync();
             std::thread::sleep(Duration::from_millis(1));
         }
         fs::remove_dir(files::draft_path(&path)).unwrap();

@@ -30,6 +30,8 @@ pub struct LogTuning {
     pub attempt_pause: Option<Duration>,
     /// How long clients of before a restart count as alive, if not the usual time.
     pub returns_max: Option<Duration>,
+    /// The time of a sync below which the thread that serves connections makes it, if not the usual one.
+    pub short_sync: Option<Duration>,
     /// Bytes of the memory that a start allocates, if not the first chunk.
     pub allocated_bytes: Option<u64>,
 }
