@@ -14,6 +14,7 @@
 //! | `connection.rs` | one connection: receives frames, sends answers |
 //! | `snapshot_controls.rs` | the controls of snapshots, and those of connections that use one |
 //! | `worker.rs` | the threads |
+//! | `sync_timing.rs` | when a thread begins the sync that its answers wait for |
 //! | `counters.rs`, `event.rs` | [`NodeCounts`], [`NodeEvent`]: counters, and events for the log |
 //! | `event_sums.rs` | [`SummedEvent`]: sums of events of refused and invalid connections |
 
@@ -32,6 +33,7 @@ mod snapshot;
 mod snapshot_controls;
 mod spec;
 mod store;
+mod sync_timing;
 pub(crate) mod verb_executor;
 mod worker;
 

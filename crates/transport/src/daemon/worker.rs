@@ -5,6 +5,7 @@ use super::counters::Counters;
 use super::event::NodeEvent;
 use super::log::Log;
 use super::shared::{DRAIN_MAX, Shared};
+use super::sync_timing::SyncTiming;
 use crate::stream::{Cipher, ServerTls, is_out_of_descriptors, keep_alive};
 use crate::wire::{Code, FrameKind, put_text};
 use mio::unix::SourceFd;
@@ -58,6 +59,7 @@ pub(super) struct Worker {
     unauthenticated_max: usize,
     /// Connections with answers that waited for the log when they were served last.
     held: Vec<usize>,
+    sync_timing: SyncTiming,
     /// The listener, of the first worker only.
     listener: Option<(TcpListener, Vec<WorkerHandle>)>,
 }
@@ -80,6 +82,7 @@ impl Worker {
             unauthenticated,
             unauthenticated_max,
             held: Vec::new(),
+            sync_timing: SyncTiming::default(),
             listener: None,
         };
         Ok((worker, WorkerHandle { streams, waker }))
@@ -100,7 +103,8 @@ impl Worker {
         let (mut again, mut busy) = (Vec::new(), Instant::now());
         let mut swept = Instant::now();
         while !self.shared.stopping.load(SeqCst) {
-            let spinning = !again.is_empty() || busy.elapsed() < self.shared.spin;
+            let spinning =
+                !again.is_empty() || self.sync_timing.is_waiting() || busy.elapsed() < self.shared.spin;
             let wait = if spinning { Some(Duration::ZERO) } else { self.sweep_in() };
             match self.poll.poll(&mut events, wait) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -135,7 +139,9 @@ impl Worker {
                 busy = Instant::now();
                 self.turn(key, busy, &mut again);
             }
-            if !self.held.is_empty() && self.shared.store.log().is_some_and(Log::begin_sync) {
+            if self.held.is_empty() {
+                self.sync_timing.cancel();
+            } else if self.shared.store.log().is_some_and(|log| self.sync_timing.begin_sync(log)) {
                 again.append(&mut self.held);
             }
             self.limit_unauthenticated();
@@ -157,6 +163,7 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let outcome = connection.turn(&self.shared);
         let (requests, is_held) = (connection.take_requests(start), connection.is_held());
+        self.sync_timing.count(requests);
         if requests > 0 {
             self.counters().took(requests, start.elapsed());
         }
@@ -349,9 +356,7 @@ impl Worker {
             if left.is_empty() || Instant::now() > end {
                 break;
             }
-            if self.shared.store.log().is_some_and(Log::begin_sync) {
-                continue;
-            }
+            self.shared.store.log().map(Log::begin_sync);
             std::thread::sleep(Duration::from_millis(1));
         }
         for connection in self.connections.drain() {

@@ -26,8 +26,10 @@ const BLOCK_BYTES: u64 = 512;
 
 /// The longest time between two checks whether a checkpoint is due.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Time of a sync below which the thread that serves connections makes it, nanoseconds.
-const SHORT_SYNC_NS: u64 = 500_000;
+/// Time of a sync below which the thread that serves connections makes it.
+const SHORT_SYNC: Duration = Duration::from_micros(500);
+/// Longest time of a sync that counts in the average, nanoseconds: a sync that takes seconds is soon forgotten.
+const LONG_SYNC_NS: u64 = 4_000_000;
 
 /// From a checkpoint that could not be written to the next attempt, at least.
 const ATTEMPT_PAUSE_LEAST: Duration = Duration::from_secs(10);
@@ -233,7 +235,7 @@ impl Log {
             last_written: AtomicU64::new(last),
             last_durable: AtomicU64::new(last),
             last_asked: AtomicU64::new(last),
-            sync_ns: AtomicU64::new(SHORT_SYNC_NS),
+            sync_ns: AtomicU64::new(SHORT_SYNC.as_nanos() as u64),
             granules: (settings.level == Durability::Always).then(Granules::new),
             cuts,
             maintenance: Mutex::new(()),
@@ -404,16 +406,28 @@ impl Log {
         Ok(())
     }
 
-    /// Begins the sync that answers wait for, if they do. If syncs are short, the calling thread makes it: waking the
-    /// syncing thread, and being woken by it, would take as long. True: the answers may leave now.
+    /// The last record whose sync was asked for; 0 at `interval`.
+    #[inline]
+    pub(in crate::daemon) fn last_asked(&self) -> u64 {
+        if self.granules.is_some() { self.last_asked.load(Ordering::Acquire) } else { 0 }
+    }
+
+    /// The average time of a sync if it is short; 0: it is not.
+    #[inline]
+    pub(in crate::daemon) fn short_sync(&self) -> Duration {
+        let limit = self.settings.tuning.short_sync.unwrap_or(SHORT_SYNC);
+        let average = Duration::from_nanos(self.sync_ns.load(Ordering::Relaxed));
+        if average < limit { average } else { Duration::ZERO }
+    }
+
+    /// Begins the sync that answers wait for. If syncs are short, the calling thread makes it: waking the syncing thread,
+    /// and being woken by it, would take as long. True: the disk has all records that were asked for, so answers may
+    /// leave now.
     pub(in crate::daemon) fn begin_sync(&self) -> bool {
-        let asked = self.last_asked.load(Ordering::Acquire);
-        if self.granules.is_none() || self.is_durable(asked) {
-            return false;
+        if self.is_durable(self.last_asked()) {
+            return true;
         }
-        let short = self.settings.tuning.short_sync.map_or(SHORT_SYNC_NS, |time| time.as_nanos() as u64);
-        let is_short = self.sync_ns.load(Ordering::Relaxed) < short;
-        let is_synced = is_short && self.sync().is_ok();
+        let is_synced = !self.short_sync().is_zero() && self.sync().is_ok();
         // The syncing thread also makes checkpoints, and reports a failure of the log.
         if !is_synced || self.is_checkpoint_due() {
             self.wake();
@@ -471,7 +485,7 @@ impl Log {
 
     fn count_sync(&self, duration: Duration) {
         let (before, last) = (self.sync_ns.load(Ordering::Relaxed), duration.as_nanos() as u64);
-        self.sync_ns.store((before * 7 + last.min(8 * SHORT_SYNC_NS)) / 8, Ordering::Relaxed);
+        self.sync_ns.store((before * 7 + last.clamp(1, LONG_SYNC_NS)).div_ceil(8), Ordering::Relaxed);
     }
 
     /// Records that this boot of the machine uses the log, with its level. Until then a restart finds the earlier boot

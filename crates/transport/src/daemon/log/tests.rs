@@ -5,6 +5,7 @@ use super::checkpoint::CheckpointFault;
 use super::record::Origin;
 use super::{CutPhase, CutSpan, Durability, LogMutant, LogSettings, LogTuning, checkpoint, files, open};
 use crate::daemon::event::NodeEvent;
+use crate::daemon::sync_timing::SyncTiming;
 use crate::error::FileFault;
 use crate::shm::Mapping;
 use rustix::fs::MemfdFlags;
@@ -376,7 +377,7 @@ fn the_thread_that_asks_makes_short_syncs_and_leaves_long_ones_to_the_syncing_th
         let tuning = LogTuning { short_sync: Some(short_sync), ..LogTuning::default() };
         let settings = LogSettings { level: Durability::Always, tuning };
         let log = open(&folder.path().join("node"), settings, &memory.mapping, &memory.file).unwrap().log;
-        assert!(!log.begin_sync(), "no answer waits");
+        assert!(log.begin_sync(), "no answer waits");
         memory.change(&log, &mut random);
         log.before_answers(log.all()).unwrap();
         assert_eq!((log.begin_sync(), log.is_durable(log.last())), (is_made, is_made));
@@ -386,6 +387,32 @@ fn the_thread_that_asks_makes_short_syncs_and_leaves_long_ones_to_the_syncing_th
             assert!(log.is_durable(log.last()));
         }
     }
+}
+
+#[test]
+fn a_sync_waits_for_more_requests_if_many_shared_the_last_one() {
+    let (folder, memory, mut random) = (folder(), Fresh::new(), 4);
+    let tuning = LogTuning { short_sync: Some(Duration::from_secs(9)), ..LogTuning::default() };
+    let settings = LogSettings { level: Durability::Always, tuning };
+    let log = open(&folder.path().join("node"), settings, &memory.mapping, &memory.file).unwrap().log;
+    let mut timing = SyncTiming::default();
+    let mut ask = |timing: &mut SyncTiming| {
+        memory.change(&log, &mut random);
+        log.before_answers(log.all()).unwrap();
+        timing.begin_sync(&log)
+    };
+    assert!(ask(&mut timing) && ask(&mut timing), "one request at a time does not wait");
+    // The thread may be paused for longer than the wait.
+    let waits = (0..100).any(|_| {
+        timing.count(8);
+        assert!(ask(&mut timing) || timing.is_waiting());
+        let waits = !ask(&mut timing) && timing.is_waiting();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(timing.begin_sync(&log) || !timing.is_waiting());
+        waits
+    });
+    assert!(waits);
+    assert!(log.is_durable(log.last()));
 }
 
 #[test]
