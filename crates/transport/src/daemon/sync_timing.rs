@@ -6,8 +6,8 @@ use std::time::Instant;
 /// Requests since the last sync from which on the next one waits for more.
 const SHARED_REQUESTS: u64 = 8;
 
-/// The moment of a worker's next sync. If many requests shared the last one, a sync waits half the time that it takes, so
-/// that answers of a client's other requests, and the requests that follow them, are part of it.
+/// The moment of a worker's next sync. If many requests shared the last one, a sync waits half the time that it takes,
+/// so that answers of a client's other requests, and the requests that follow them, are part of it.
 #[derive(Debug, Default)]
 pub(super) struct SyncTiming {
     /// The last record whose sync this worker has begun.

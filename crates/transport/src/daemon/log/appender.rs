@@ -420,9 +420,9 @@ impl Log {
         if average < limit { average } else { Duration::ZERO }
     }
 
-    /// Begins the sync that answers wait for. If syncs are short, the calling thread makes it: waking the syncing thread,
-    /// and being woken by it, would take as long. True: the disk has all records that were asked for, so answers may
-    /// leave now.
+    /// Begins the sync that answers wait for. If syncs are short, the calling thread makes it: waking the syncing
+    /// thread, and being woken by it, would take as long. True: the disk has all records that were asked for, so
+    /// answers may leave now.
     pub(in crate::daemon) fn begin_sync(&self) -> bool {
         if self.is_durable(self.last_asked()) {
             return true;
