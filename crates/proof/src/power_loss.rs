@@ -47,7 +47,7 @@ const CHECKPOINT_BYTES: u64 = 256 << 10;
 /// The memory of which a restart allocates pages in advance.
 const PAGE_BYTES: u64 = 4096;
 /// Cuts of one copy of the files.
-const CUTS_OF_A_COPY: u64 = 64;
+const CUTS_OF_A_COPY: u64 = 24;
 
 /// A kind of index.
 #[derive(Clone, Copy, Debug)]
@@ -214,7 +214,7 @@ impl PowerLoss {
         let durability = self.level.durability();
         let file = Some(NodeFile { durability, log_tuning, ..NodeFile::new(folder.file()) });
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        NodeSpec { file, threads: 1, ..NodeSpec::new(listen, HOST_BYTES) }
+        NodeSpec { file, threads: 1 + (self.seed as usize >> 1) % 2, ..NodeSpec::new(listen, HOST_BYTES) }
     }
 }
 
@@ -245,7 +245,7 @@ impl Expected<'_> {
             *kept = self.history.explain(writer, &values[writer], changes)?;
         }
         // A client that allocates memory reads all that the ended clients had taken, which takes most of the time.
-        if !nodes.is_empty() || random.once_in(16) {
+        if !nodes.is_empty() || random.once_in(8) {
             let changed = index.change_some(client, nodes, random).await;
             changed.map_err(|error| format!("a change after the restart: {error}"))?;
         }

@@ -63,7 +63,7 @@ impl Subject for Ordered {
     ) -> Result<(), IndexError> {
         let (writer, number) = history::draw_key(random);
         let answer = self.perform(client, &key(writer, number), &Action::Get).await?;
-        if let Ok(Some(value)) = value_of(answer) {
+        if let Some(value) = value_of(answer).expect("a value of the writer") {
             history.has_seen(writer, value);
         }
         Ok(())

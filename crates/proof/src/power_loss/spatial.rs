@@ -112,7 +112,9 @@ impl Subject for Catfish {
     ) -> Result<(), IndexError> {
         let (writer, number) = history::draw_key(random);
         let found = Reader::new(self, client, Issue::Many).get(&id_of(writer, number)).await?;
-        if let Some(Ok((writer, _, value))) = found.as_ref().map(value_of) {
+        if let Some(record) = found {
+            let (found_writer, found_number, value) = value_of(&record).expect("a record of the writer");
+            assert_eq!((found_writer, found_number), (writer, number));
             history.has_seen(writer, value);
         }
         Ok(())
@@ -124,7 +126,10 @@ impl Subject for Catfish {
         for record in found.map_err(|error| format!("a search: {error}"))? {
             let (writer, number, value) = value_of(&record)?;
             let place = values[writer].get_mut(number as usize);
-            *place.ok_or_else(|| format!("there is a record {record:?}"))? = Some(value);
+            let place = place.ok_or_else(|| format!("there is a record {record:?}"))?;
+            if place.replace(value).is_some() {
+                return Err(format!("a search finds {:?} twice", record.id));
+            }
         }
         Ok(values)
     }

@@ -239,6 +239,12 @@ impl Connection {
         Ok(TurnOutcome::Ready)
     }
 
+    /// Takes the number of answers that had to wait for the log.
+    #[inline]
+    pub(super) fn take_held_count(&mut self) -> u64 {
+        self.held.take_count()
+    }
+
     /// Whether answers wait for the log.
     pub(super) fn is_held(&self) -> bool {
         !self.held.is_empty()

@@ -1,33 +1,35 @@
 //! When a worker begins the sync of the log that its answers wait for.
 
 use super::log::Log;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Requests since the last sync from which on the next one waits for more.
-const SHARED_REQUESTS: u64 = 8;
+/// Answers that leave after one sync, from which on the next sync waits for more.
+const SHARING_ANSWERS: u64 = 4;
+/// The time for which a sync waits for more after one that many answers shared.
+const SHARED_RECENTLY: Duration = Duration::from_millis(10);
 
-/// The moment of a worker's next sync. If many requests shared the last one, a sync waits half the time that it takes,
-/// so that answers of a client's other requests, and the requests that follow them, are part of it.
+/// The moment of a worker's next sync. If many answers shared the last one, the next one waits half the time that a sync
+/// takes, so that it also covers the requests that clients send after the answers of the last one.
 #[derive(Debug, Default)]
 pub(super) struct SyncTiming {
     /// The last record whose sync this worker has begun.
     begun: u64,
     /// The moment when answers began to wait for a later record.
     since: Option<Instant>,
-    /// Requests since the last sync.
-    requests: u64,
-    /// Whether many requests shared the last sync.
-    is_shared: bool,
+    /// Answers that have begun to wait since the last sync.
+    answers: u64,
+    /// The moment of the last sync, if many answers shared it.
+    shared: Option<Instant>,
 }
 
 impl SyncTiming {
-    /// Counts requests that were executed.
+    /// Counts answers that wait.
     #[inline]
-    pub(super) fn count(&mut self, requests: u64) {
-        self.requests += requests;
+    pub(super) fn count(&mut self, answers: u64) {
+        self.answers += answers;
     }
 
-    /// Whether a sync is going to begin as soon as it has waited for more requests.
+    /// Whether a sync begins as soon as it has waited for more.
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
         self.since.is_some()
@@ -45,11 +47,13 @@ impl SyncTiming {
         if asked <= self.begun {
             return false;
         }
-        let since = *self.since.get_or_insert_with(Instant::now);
-        if self.is_shared && since.elapsed() < log.short_sync() / 2 {
+        let now = Instant::now();
+        let since = *self.since.get_or_insert(now);
+        let is_shared = self.shared.is_some_and(|at| now - at < SHARED_RECENTLY);
+        if is_shared && now - since < log.short_sync() / 2 {
             return false;
         }
-        self.is_shared = std::mem::take(&mut self.requests) >= SHARED_REQUESTS;
+        self.shared = (std::mem::take(&mut self.answers) >= SHARING_ANSWERS).then_some(now);
         (self.begun, self.since) = (asked, None);
         log.begin_sync()
     }

@@ -115,9 +115,7 @@ impl Worker {
                 match event.token() {
                     WAKER => {
                         self.adopt_streams(&mut ready);
-                        self.held.sort_unstable();
-                        self.held.dedup();
-                        ready.append(&mut self.held);
+                        self.take_held(&mut ready);
                     }
                     LISTENER => self.accept(),
                     Token(key) => {
@@ -142,7 +140,7 @@ impl Worker {
             if self.held.is_empty() {
                 self.sync_timing.cancel();
             } else if self.shared.store.log().is_some_and(|log| self.sync_timing.begin_sync(log)) {
-                again.append(&mut self.held);
+                self.take_held(&mut again);
             }
             self.limit_unauthenticated();
             if swept.elapsed() > SWEEP {
@@ -159,11 +157,18 @@ impl Worker {
         Ok(())
     }
 
+    /// Moves the connections with answers that waited for the log to `ready`.
+    fn take_held(&mut self, ready: &mut Vec<usize>) {
+        ready.append(&mut self.held);
+        ready.sort_unstable();
+        ready.dedup();
+    }
+
     fn turn(&mut self, key: usize, start: Instant, again: &mut Vec<usize>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let outcome = connection.turn(&self.shared);
         let (requests, is_held) = (connection.take_requests(start), connection.is_held());
-        self.sync_timing.count(requests);
+        self.sync_timing.count(connection.take_held_count());
         if requests > 0 {
             self.counters().took(requests, start.elapsed());
         }

@@ -110,7 +110,8 @@ fn return_to_cut(nodes: &[RestoredNode]) -> Result<(), String> {
     let all = nodes.iter().map(cuts).collect::<Result<Vec<_>, _>>()?;
     if let ReturnStep::To(cut) = next_step(&all) {
         let number = all.iter().map(|cuts| cuts.newest).max().unwrap_or(cut);
-        let to_return = nodes.iter().zip(&all).filter(|(_, cuts)| cuts.formed != Formation::Returned);
+        // Node 0 last, as a client of running memory nodes returns them.
+        let to_return = nodes.iter().zip(&all).rev().filter(|(_, cuts)| cuts.formed != Formation::Returned);
         to_return.map(|(node, _)| node).try_for_each(|node| node.return_to(cut, number))?;
     }
     let returned = nodes.iter().map(cuts).collect::<Result<Vec<_>, _>>()?;

@@ -126,9 +126,13 @@ demo() {
     step 'get far' get "$url" far
     # The loop and the command that it runs are one process group: a command that outlived the loop would overwrite
     # the put that follows.
-    URL=$url setsid bash -c 'while :; do "$FARWOOD" put "$URL" worn out; done' >/dev/null 2>&1 &
+    FARWOOD=$FARWOOD URL=$url setsid bash -c 'while :; do "$FARWOOD" put "$URL" worn out; done' >/dev/null 2>&1 &
     writer=$!
-    sleep 2
+    for _ in $(seq 100); do
+        [ "$("$FARWOOD" get "$url" worn 2>/dev/null)" = out ] && break
+        sleep 0.2
+    done
+    step 'get worn' get "$url" worn
     kill -KILL -- -$writer
     wait $writer 2>/dev/null
     step 'put' put "$url" worn in

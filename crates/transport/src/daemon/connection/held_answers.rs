@@ -27,6 +27,10 @@ pub(super) struct HeldAnswers {
     words: VecDeque<u64>,
     answers: VecDeque<Held>,
     controls: usize,
+    /// The last record for which one of them waits, or has waited since there was none.
+    durable: u64,
+    /// Answers since the last [`take_count`](Self::take_count).
+    count: u64,
 }
 
 impl HeldAnswers {
@@ -39,9 +43,15 @@ impl HeldAnswers {
         self.words.len()
     }
 
-    /// The record for which the last answer waits that waits for the disk; 0: none does.
+    /// The record that the disk must have before all of them may leave; 0: none waits for the disk. An answer may wait
+    /// for an earlier record than one before it.
     pub(super) fn last_durable(&self) -> u64 {
-        self.answers.iter().rev().map(|answer| answer.waits.durable).find(|&record| record > 0).unwrap_or(0)
+        if self.is_empty() { 0 } else { self.durable }
+    }
+
+    /// Takes the number of answers that had to wait.
+    pub(super) fn take_count(&mut self) -> u64 {
+        std::mem::take(&mut self.count)
     }
 
     /// Whether no answer may overtake those that wait.
@@ -52,6 +62,8 @@ impl HeldAnswers {
     /// Takes the answer from word `start` of `out` on.
     pub(super) fn push(&mut self, out: &mut Vec<u64>, start: usize, waits: LogWaits, kind: AnswerKind) {
         let words = out.len() - start;
+        self.durable = waits.durable.max(self.last_durable());
+        self.count += 1;
         self.words.extend(out.drain(start..));
         self.controls += usize::from(kind == AnswerKind::Control);
         self.answers.push_back(Held { words, waits, kind });
@@ -94,6 +106,19 @@ mod tests {
         assert_eq!(held.pop(&mut out, |record| record <= 7), Some(3));
         assert_eq!(held.pop(&mut out, |record| record <= 7), Some(0));
         assert_eq!((out.as_slice(), held.is_empty()), (&[0, 1, 2, 3][..], true));
+    }
+
+    #[test]
+    fn all_may_leave_after_the_last_record_of_any() {
+        let (mut held, mut out) = (HeldAnswers::default(), vec![0, 1]);
+        held.push(&mut out, 1, LogWaits { durable: 9, written: 0 }, AnswerKind::Verbs);
+        held.push(&mut out, 0, WAITS, AnswerKind::Verbs);
+        assert_eq!((held.last_durable(), held.take_count(), held.take_count()), (9, 2, 0));
+        held.pop(&mut out, |_| true);
+        held.pop(&mut out, |_| true);
+        assert_eq!(held.last_durable(), 0);
+        held.push(&mut out, 0, WAITS, AnswerKind::Verbs);
+        assert_eq!(held.last_durable(), 7);
     }
 
     #[test]

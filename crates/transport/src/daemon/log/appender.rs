@@ -28,8 +28,6 @@ const BLOCK_BYTES: u64 = 512;
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Time of a sync below which the thread that serves connections makes it.
 const SHORT_SYNC: Duration = Duration::from_micros(500);
-/// Longest time of a sync that counts in the average, nanoseconds: a sync that takes seconds is soon forgotten.
-const LONG_SYNC_NS: u64 = 4_000_000;
 
 /// From a checkpoint that could not be written to the next attempt, at least.
 const ATTEMPT_PAUSE_LEAST: Duration = Duration::from_secs(10);
@@ -85,6 +83,8 @@ pub(in crate::daemon) struct Log {
     last_durable: AtomicU64,
     /// At `always`: the last record whose sync was asked for.
     last_asked: AtomicU64,
+    /// Excludes syncs from each other.
+    syncing: Mutex<()>,
     /// The time of a sync, nanoseconds, averaged over the last few.
     sync_ns: AtomicU64,
     granules: Option<Granules>,
@@ -235,6 +235,7 @@ impl Log {
             last_written: AtomicU64::new(last),
             last_durable: AtomicU64::new(last),
             last_asked: AtomicU64::new(last),
+            syncing: Mutex::default(),
             sync_ns: AtomicU64::new(SHORT_SYNC.as_nanos() as u64),
             granules: (settings.level == Durability::Always).then(Granules::new),
             cuts,
@@ -390,8 +391,7 @@ impl Log {
     }
 
     /// Prepares that answers leave: at `interval`, all changes that they can have seen are in the file then; at
-    /// `always`, those that `waits` names. A sync of the others is asked for, and begins with
-    /// [`begin_sync`](Self::begin_sync).
+    /// `always`, those that `waits` names. It asks for a sync, which [`begin_sync`](Self::begin_sync) begins.
     #[inline]
     pub(in crate::daemon) fn before_answers(&self, waits: LogWaits) -> io::Result<()> {
         let (appended, last) =
@@ -474,9 +474,19 @@ impl Log {
             self.write_to(&mut written)?;
             (self.last_written.load(Ordering::Acquire), Arc::clone(&written.handle))
         };
+        self.sync_file(&handle, last)
+    }
+
+    /// Syncs the file of the last segment, which has the records up to `last`. The kernel reports a failed write to one
+    /// sync only, so syncs exclude each other, and none begins after one has failed.
+    fn sync_file(&self, file: &File, last: u64) -> io::Result<()> {
+        let _excluded = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = self.failure() {
+            return Err(error);
+        }
         if last > self.last_durable.load(Ordering::Acquire) {
             let begun = Instant::now();
-            handle.sync_data().map_err(|error| self.fail("sync", &error))?;
+            file.sync_data().map_err(|error| self.fail("sync", &error))?;
             self.last_durable.fetch_max(last, Ordering::AcqRel);
             self.count_sync(begun.elapsed());
         }
@@ -485,7 +495,7 @@ impl Log {
 
     fn count_sync(&self, duration: Duration) {
         let (before, last) = (self.sync_ns.load(Ordering::Relaxed), duration.as_nanos() as u64);
-        self.sync_ns.store((before * 7 + last.clamp(1, LONG_SYNC_NS)).div_ceil(8), Ordering::Relaxed);
+        self.sync_ns.store((before * 7 + last.max(1)).div_ceil(8), Ordering::Relaxed);
     }
 
     /// Records that this boot of the machine uses the log, with its level. Until then a restart finds the earlier boot
@@ -681,9 +691,8 @@ impl Log {
         let failed = |operation, error: io::Error| CheckpointFault::Log(self.fail(operation, &error));
         written.segment.append(&tail.buffer).map_err(|error| failed("write", error))?;
         tail.buffer.clear();
-        written.handle.sync_data().map_err(|error| failed("sync", error))?;
+        self.sync_file(&written.handle, first - 1).map_err(CheckpointFault::Log)?;
         self.last_written.store(first - 1, Ordering::Release);
-        self.last_durable.fetch_max(first - 1, Ordering::AcqRel);
         if first > written.segment.head.first {
             let head = files::SegmentHead { first, ..written.segment.head };
             let created = SegmentFile::create(&self.path, head, &self.settings);

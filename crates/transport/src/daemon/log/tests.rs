@@ -407,7 +407,7 @@ fn a_sync_waits_for_more_requests_if_many_shared_the_last_one() {
         timing.count(8);
         assert!(ask(&mut timing) || timing.is_waiting());
         let waits = !ask(&mut timing) && timing.is_waiting();
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(log.short_sync());
         assert!(timing.begin_sync(&log) || !timing.is_waiting());
         waits
     });
