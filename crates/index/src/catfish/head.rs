@@ -4,7 +4,7 @@
 //! head, the first 64 KiB of the index's first chunk, which lies on the index's memory node
 //! +     0     8   root: reference to the root node; stored by the server, read by all clients
 //! +     8     8   number of the index
-//! +    16     8   entries of the tree, a hint
+//! +    16     8   entries of the tree, a hint: after a crash, maybe those of the commit before
 //! +    24     8   commits of the current server, a hint
 //! +    32     8   server: lock word of the compute node that may change the tree, changed by CAS; 0 = none
 //! +    40     8   term: the number of servers that the index has had

@@ -8,8 +8,8 @@ const SHARING_ANSWERS: u64 = 4;
 /// The time for which a sync waits for more after one that many answers shared.
 const SHARED_RECENTLY: Duration = Duration::from_millis(10);
 
-/// The moment of a worker's next sync. If many answers shared the last one, the next one waits half the time that a sync
-/// takes, so that it also covers the requests that clients send after the answers of the last one.
+/// The moment of a worker's next sync. If many answers shared the last one, the next one waits half the time that a
+/// sync takes, so that it also covers the requests that clients send after the answers of the last one.
 #[derive(Debug, Default)]
 pub(super) struct SyncTiming {
     /// The last record whose sync this worker has begun.
