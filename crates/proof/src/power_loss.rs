@@ -46,8 +46,8 @@ const INTERVAL: Duration = Duration::from_millis(15);
 const CHECKPOINT_BYTES: u64 = 256 << 10;
 /// The memory of which a restart allocates pages in advance.
 const PAGE_BYTES: u64 = 4096;
-/// Cuts of one copy of the files.
-const CUTS_OF_A_COPY: u64 = 24;
+/// Fewest and most cuts of one copy of the files.
+const CUTS_OF_A_COPY: [u64; 2] = [12, 64];
 
 /// A kind of index.
 #[derive(Clone, Copy, Debug)]
@@ -183,7 +183,8 @@ impl PowerLoss {
         drop(frozen);
         let _paused = history.pause();
         let expected = Expected { history, least, most };
-        for cut in 0..CUTS_OF_A_COPY.min(self.cuts - report.cuts) {
+        let [fewest, most_cuts] = CUTS_OF_A_COPY;
+        for cut in 0..(self.cuts / 4).clamp(fewest, most_cuts).min(self.cuts - report.cuts) {
             let at = folder.join("cut");
             for (node, copy) in &copies {
                 report.lost_bytes += copy.put(&NodeFolder::new(&at, *node), random);
@@ -245,7 +246,7 @@ impl Expected<'_> {
             *kept = self.history.explain(writer, &values[writer], changes)?;
         }
         // A client that allocates memory reads all that the ended clients had taken, which takes most of the time.
-        if !nodes.is_empty() || random.once_in(8) {
+        if !nodes.is_empty() || random.once_in(16) {
             let changed = index.change_some(client, nodes, random).await;
             changed.map_err(|error| format!("a change after the restart: {error}"))?;
         }

@@ -5,8 +5,8 @@ use farwood_index::ordered::System;
 use farwood_proof::power_loss::{IndexKind, Level, PowerLoss};
 use farwood_transport::tcp::LogMutant;
 
-/// Cuts of one run; the next one begins with a new pool.
-const CUTS_OF_A_RUN: u64 = 48;
+/// Most cuts of one run; the next one begins with a new pool.
+const CUTS_OF_A_RUN: u64 = 512;
 
 fn cuts() -> u64 {
     std::env::var("FARWOOD_CUTS").map_or(96, |text| text.parse().expect("FARWOOD_CUTS is a number"))
@@ -14,8 +14,10 @@ fn cuts() -> u64 {
 
 fn run(kind: IndexKind, level: Level, nodes: u16) {
     let (mut left, mut lost_changes, first_seed) = (cuts(), 0, farwood_transport::random_number());
+    // Runs with even and with odd seeds differ in the thread that syncs.
+    let cuts_of_a_run = CUTS_OF_A_RUN.min(left.div_ceil(2));
     while left > 0 {
-        let (seed, cuts) = (first_seed.wrapping_add(left / CUTS_OF_A_RUN), left.min(CUTS_OF_A_RUN));
+        let (seed, cuts) = (first_seed.wrapping_add(left / cuts_of_a_run), left.min(cuts_of_a_run));
         let report = PowerLoss { kind, level, nodes, mutant: None, seed, cuts }.run();
         lost_changes += report.unwrap_or_else(|why| panic!("{why}")).lost_changes;
         left -= cuts;
