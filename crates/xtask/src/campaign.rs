@@ -54,7 +54,7 @@ const LOOPBACK_SEEDS: u64 = 60;
 const KILLS: u64 = 4;
 /// Power failures of each test, of which there are eight.
 const CUTS: u64 = 300;
-/// Fewest power failures of each test: 20,000 together, which take three minutes.
+/// Fewest power failures of each test: 20,000 together, which take about six minutes.
 const CUTS_MIN: u64 = 2_500;
 const THREAD_STEPS: u64 = 3_000;
 
