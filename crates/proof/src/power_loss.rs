@@ -13,8 +13,8 @@
 //! | `history.rs` | the changes of the writers |
 //! | `subject.rs`, `ordered.rs`, `spatial.rs` | the index of a run, and its clients |
 //!
-//! Most power failures restore the memory without starting memory nodes ([`RestoredPool`]), which takes a fraction of the
-//! time. The first failure of each copy starts them, and its client finds the pool over TCP.
+//! Most power failures restore the memory without starting memory nodes ([`RestoredPool`]), which takes a fraction of
+//! the time. The first failure of each copy starts them, and its client finds the pool over TCP.
 
 mod disk;
 mod history;

@@ -163,7 +163,7 @@ impl CandidateNodes {
                 );
                 return Err(self.refuse(format!("{why}; {NAME_ALL}")));
             }
-            if is_returning(&self.all[usize::from(node)]) {
+            if is_returning(self.all[usize::from(node)].welcome.formed) {
                 return Err(self.refuse(RETURNS.to_owned()));
             }
             if found.formed != Formation::Whole {
@@ -231,7 +231,7 @@ impl CandidateNodes {
             let why = format!("{} is node {} of {}", self.address.nodes()[0], first.node, first.nodes);
             return Err(self.refuse(format!("{why}; {NAME_ALL}")));
         }
-        if self.all.iter().any(is_returning) {
+        if self.all.iter().any(|node| is_returning(node.welcome.formed)) {
             if fresh == FreshNodePolicy::Refuse {
                 return Err(self.refuse(RETURNS.to_owned()));
             }

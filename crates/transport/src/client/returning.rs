@@ -35,8 +35,8 @@ pub(crate) enum ReturnStep {
 }
 
 /// Whether a memory node is one of a pool that returns to a cut.
-pub(super) fn is_returning(node: &AcceptedConnection) -> bool {
-    matches!(node.welcome.formed, Formation::Lost | Formation::Returned)
+pub(crate) fn is_returning(formed: Formation) -> bool {
+    matches!(formed, Formation::Lost | Formation::Returned)
 }
 
 /// Returns the memory nodes to a cut, as far as it is necessary. True: some have changed, so the caller connects again.

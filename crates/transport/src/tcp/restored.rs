@@ -1,6 +1,6 @@
 //! A pool of memory nodes without threads and connections, for tests that restart memory nodes thousands of times.
 
-use crate::client::returning::{NodeCuts, ReturnStep, next_step};
+use crate::client::returning::{NodeCuts, ReturnStep, is_returning, next_step};
 use crate::daemon::{NodeSpec, RestoredNode};
 use crate::error::TcpError;
 use crate::runtime::block_on;
@@ -94,11 +94,6 @@ impl RestoredPool {
         }
         Ok(())
     }
-}
-
-/// Whether a memory node is one of a pool that returns to a cut.
-fn is_returning(formed: Formation) -> bool {
-    matches!(formed, Formation::Lost | Formation::Returned)
 }
 
 /// Returns the memory nodes to their newest common cut.
